@@ -6,24 +6,18 @@ directory outlives the process: a broker started on it again has its topics and 
 
 from __future__ import annotations
 
-import os
-import shutil
-import signal
-import socket
-import subprocess
-import time
 import uuid
 from base64 import urlsafe_b64encode
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from icestream.dev.child import HOST, Child, connects, free_ports
 from icestream.dev.jars import Progress, class_path, resolve
 from icestream.dev.java import find_java
-from icestream.errors import ConnectorError
 
-HOST = "127.0.0.1"
 READY_LINE = "Kafka Server started"
 MAX_MESSAGE_BYTES = 8 * 1024 * 1024
 
@@ -42,7 +36,6 @@ class Broker:
 
     `start()` returns when clients can connect, `stop()` when the process is gone; both may be
     repeated, and a restarted broker keeps its port. As a context manager it starts and stops.
-    It also dies with the thread that started it, where the system can tell it to.
     """
 
     def __init__(
@@ -52,8 +45,7 @@ class Broker:
         self.port = port
         self.heap = heap
         self.partitions = partitions
-        self._process: subprocess.Popen[bytes] | None = None
-        self._own_port = port == 0
+        self._child: Child | None = None
 
     @property
     def bootstrap(self) -> str:
@@ -68,13 +60,12 @@ class Broker:
     @property
     def pid(self) -> int | None:
         """The process id while the broker runs."""
-        running = self._process is not None and self._process.poll() is None
-        return self._process.pid if self._process and running else None
+        return self._child.pid if self._child and self._child.running else None
 
     def start(self, timeout: float = 120, progress: Progress | None = None) -> Self:
         """Formats the data directory if it is new, starts the JVM and waits until it answers.
 
-        A port chosen here may be taken by someone else before Kafka binds it: then another one is
+        A port chosen here may be taken by someone else before Kafka binds it: then others are
         tried. Raises ConnectorError with the end of the log if the broker does not come up.
         """
         if self.pid is not None:
@@ -82,48 +73,30 @@ class Broker:
         jars = resolve("broker", progress)
         self.data_dir.mkdir(parents=True, exist_ok=True)
         (self.data_dir / "log4j2.properties").write_text(_LOGGING)
-        deadline = time.monotonic() + timeout
-        for chance in (2, 1, 0):
-            port, controller = free_ports(2)
-            self.port = self.port or port
+        chosen_here = self.port == 0
+        for chances_left in (2, 1, 0):
+            own_port, controller = free_ports(2)
+            self.port = own_port if chosen_here else self.port
             self._configure(controller)
             self._format(jars)
-            offset = self.log_file.stat().st_size if self.log_file.exists() else 0
-            self._process = self._spawn(jars, "kafka.Kafka", f"-Xmx{self.heap}")
-            if self._ready(offset, deadline):
+            child = self._run(jars, "kafka.Kafka", f"-Xmx{self.heap}")
+            if child.ready(partial(self._answers, child), timeout):
+                self._child = child
                 return self
-            output = self._output(offset)
-            self.stop()
-            if chance and "Address already in use" in output:
-                self.port = 0 if self._own_port else self.port
-                continue
-            raise ConnectorError(
-                f"the Kafka broker did not start:\n{_tail(output)}", remedy=f"see {self.log_file}"
-            )
-        raise AssertionError("unreachable")
+            child.stop()
+            if not chances_left or "Address already in use" not in child.output():
+                break
+        raise child.failure()
 
-    def stop(self, timeout: float = 30) -> None:
+    def stop(self) -> None:
         """Stops the broker: politely, then by force. Returns when it is gone."""
-        process, self._process = self._process, None
-        if process is None or process.poll() is not None:
-            return
-        process.send_signal(signal.SIGTERM)
-        try:
-            process.wait(timeout)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+        if self._child is not None:
+            self._child.stop()
 
     def kill(self) -> None:
         """Ends the broker at once, as a crash would."""
-        process, self._process = self._process, None
-        if process is not None:
-            process.kill()
-            process.wait()
-
-    def wait(self) -> int:
-        """Blocks until the broker ends by itself and returns its exit code."""
-        return self._process.wait() if self._process else 0
+        if self._child is not None:
+            self._child.kill()
 
     def __enter__(self) -> Self:
         return self.start()
@@ -171,82 +144,21 @@ class Broker:
         if (self.data_dir / "data" / "meta.properties").exists():
             return
         cluster = urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-        tool = self._spawn(
-            jars, "kafka.tools.StorageTool", "-Xmx128m", "format", "-t", cluster, "-c"
-        )
+        arguments = ("format", "-t", cluster, "-c")
+        tool = self._run(jars, "kafka.tools.StorageTool", "-Xmx128m", *arguments)
         if tool.wait() != 0:
-            raise ConnectorError(
-                f"cannot format {self.data_dir} for Kafka:\n{_tail(self._output(0))}",
-                remedy=f"see {self.log_file}, or start on an empty directory",
-            )
+            raise tool.failure()
 
-    def _spawn(
-        self, jars: Sequence[Path], main: str, heap: str, *arguments: str
-    ) -> subprocess.Popen[bytes]:
-        """A Kafka program with this broker's properties as last argument, output to the log.
-
-        It gets a session of its own, so that Ctrl-C in a terminal reaches only the parent, which
-        then decides when the broker ends; setpriv makes it follow a parent that was killed.
-        """
-        tether = ("setpriv", "--pdeathsig", "TERM") if shutil.which("setpriv") else ()
+    def _run(self, jars: Sequence[Path], main: str, heap: str, *arguments: str) -> Child:
+        """A Kafka program with this broker's properties as its last argument."""
         command = [
-            *tether,
             str(find_java().executable),
             *(heap, "-Xms64m", "-XX:+UseSerialGC", "-Djava.awt.headless=true"),
             f"-Dlog4j2.configurationFile={self.data_dir / 'log4j2.properties'}",
             *("-cp", class_path(jars), main, *arguments),
             str(self.data_dir / "server.properties"),
         ]
-        with self.log_file.open("ab") as log:
-            return subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                cwd=self.data_dir,
-                env=_environment(),
-                start_new_session=True,
-            )
+        return Child("the Kafka broker", command, self.log_file)
 
-    def _ready(self, offset: int, deadline: float) -> bool:
-        """True once the broker says so and takes connections; False if it ended or is late."""
-        while self.pid is not None and time.monotonic() < deadline:
-            if READY_LINE in self._output(offset) and _connects(self.port):
-                return True
-            time.sleep(0.05)
-        return False
-
-    def _output(self, offset: int) -> str:
-        with self.log_file.open("rb") as log:
-            log.seek(offset)
-            return log.read().decode(errors="replace")
-
-
-def free_ports(count: int) -> tuple[int, ...]:
-    """Loopback ports that nobody listens on at this moment, all different."""
-    held = [socket.socket() for _ in range(count)]
-    try:
-        for each in held:
-            each.bind((HOST, 0))
-        return tuple(each.getsockname()[1] for each in held)
-    finally:
-        for each in held:
-            each.close()
-
-
-def _connects(port: int) -> bool:
-    try:
-        with socket.create_connection((HOST, port), timeout=1):
-            return True
-    except OSError:
-        return False
-
-
-def _environment() -> dict[str, str]:
-    """The parent's environment without what would change the JVM or attach agents to it."""
-    unwanted = {"JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "KAFKA_OPTS", "CLASSPATH"}
-    return {name: value for name, value in os.environ.items() if name not in unwanted}
-
-
-def _tail(text: str, lines: int = 15) -> str:
-    return "\n".join(f"    {line}" for line in text.splitlines()[-lines:])
+    def _answers(self, child: Child) -> bool:
+        return READY_LINE in child.output() and connects(self.port)

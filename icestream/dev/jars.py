@@ -87,6 +87,21 @@ GROUPS: Mapping[str, Group] = {
             ),
         ),
         Group("aws", ("org.apache.iceberg:iceberg-aws-bundle:1.11.0",), _IN_PYSPARK),
+        # A REST catalog server for tests; it also needs Hadoop's client, from PySpark's own jars.
+        Group(
+            "rest-fixture",
+            (
+                "org.apache.iceberg:iceberg-open-api:1.11.0:test-fixtures",
+                "org.apache.iceberg:iceberg-core:1.11.0",
+                "org.apache.iceberg:iceberg-core:1.11.0:tests",
+                "org.apache.iceberg:iceberg-aws:1.11.0",
+                "org.eclipse.jetty.ee10:jetty-ee10-servlet:12.1.5",
+                "org.eclipse.jetty.compression:jetty-compression-server:12.1.5",
+                "org.eclipse.jetty.compression:jetty-compression-gzip:12.1.5",
+                "org.slf4j:slf4j-simple:2.0.17",
+                "org.xerial:sqlite-jdbc:3.50.3.0",
+            ),
+        ),
     )
 }
 
@@ -208,20 +223,28 @@ def _module(group: Group) -> str:
         f'<info organisation="icestream" module={quoteattr(group.name)}/>',
         '<configurations><conf name="default"/></configurations><dependencies>',
     ]
-    for package in group.packages:
-        org, name, version, *classifier = package.split(":")
-        artifact = "".join(
-            f'<artifact name={quoteattr(name)} type="jar" m:classifier={quoteattr(c)}/>'
-            for c in classifier
+    for (org, name, version), classifiers in _modules(group).items():
+        artifacts = "".join(
+            f"<artifact name={quoteattr(name)}{f' m:classifier={quoteattr(c)}' if c else ''}/>"
+            for c in (classifiers if any(classifiers) else ())
         )
         lines.append(
             f"<dependency org={quoteattr(org)} name={quoteattr(name)} rev={quoteattr(version)} "
-            f'conf="default->default">{artifact}</dependency>'
+            f'conf="default->default">{artifacts}</dependency>'
         )
     for exclude in group.excludes:
         org, name = exclude.split(":")
         lines.append(f"<exclude org={quoteattr(org)} module={quoteattr(name)}/>")
     return "\n".join([*lines, "</dependencies></ivy-module>"])
+
+
+def _modules(group: Group) -> dict[tuple[str, str, str], list[str]]:
+    """Packages by (org, name, version), each with its classifiers; the plain jar has none: ""."""
+    modules: dict[tuple[str, str, str], list[str]] = {}
+    for package in group.packages:
+        org, name, version, classifier = (*package.split(":"), "")[:4]
+        modules.setdefault((org, name, version), []).append(classifier)
+    return modules
 
 
 def _seal(group: Group, folder: Path, progress: Progress) -> tuple[Path, ...]:
