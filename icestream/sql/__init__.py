@@ -1,1 +1,9 @@
+"""Text → statements: the SQL front end. No Spark, no I/O.
 
+`parse` gives the frozen statements of `sql.statements`; `sql.options` checks and types their options;
+`sql.environment` resolves `${NAME}`; `mask` gives a statement's text without the secrets in it.
+"""
+
+from icestream.sql.parser import parse
+
+__all__ = ["parse"]

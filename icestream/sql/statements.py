@@ -4,7 +4,8 @@ Every statement keeps its `place` and its `text` exactly as written, with `${NAM
 is what the store keeps and SHOW CREATE prints, so a secret from the environment is never written down.
 Option values and string literals hold the *unsubstituted* text too; `sql.environment.resolve` gives the value
 at the moment of use. Queries and expressions are sqlglot trees (dialect `risingwave`), whose nodes carry
-`meta["line"]`/`meta["col"]` where sqlglot gives them; `Query.place_of(node)` turns that into a place.
+`meta["start"]` (an offset into `Source.text`) where sqlglot gives it; `Query.place_of(node)` turns that into a place.
+Names in them are folded and quoted.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import Literal
 from sqlglot import exp
 
 from icestream.errors import Place
+from icestream.sql.source import Source
 from icestream.types import Type
 
 
@@ -40,6 +42,7 @@ class Option:
     place: Place
     value_place: Place
     secret: Name | None = None
+    secret_as_file: bool = False  # SECRET name AS FILE
 
 
 Options = Mapping[str, Option]
@@ -52,21 +55,17 @@ class Query:
     tree: exp.Expression
     text: str
     place: Place
-    file_lines: tuple[str, ...] = field(default=(), repr=False, compare=False)
+    source: Source | None = field(default=None, repr=False, compare=False)
 
     def place_of(self, node: exp.Expression) -> Place:
-        """The place of the nearest node below (or at) `node` that knows its position, else the query's start."""
-        for n in node.walk():
-            line, col = n.meta.get("line"), n.meta.get("col")
-            if line:
-                length = (n.meta.get("end", 0) - n.meta.get("start", 0)) or 0
-                first = max(1, (col or 1) - length)
-                if line == 1:
-                    first += self.place.column - 1
-                at = self.place.line + line - 1
-                text = self.file_lines[at - 1] if 0 < at <= len(self.file_lines) else ""
-                return Place(self.place.file, at, first, text)
-        return self.place
+        """The place of a node of the tree: its own, else that of its leftmost part, else the query's start."""
+        start = node.meta.get("start")
+        if start is None:
+            starts = (n.meta.get("start") for n in node.walk())
+            start = min((s for s in starts if s is not None), default=None)
+        if start is None or self.source is None:
+            return self.place
+        return self.source.place(start)
 
 
 @dataclass(frozen=True)
@@ -111,6 +110,7 @@ class Format:
     encode: str  # upper case: JSON, CSV, BYTES, AVRO, PROTOBUF, NATIVE
     options: Options
     place: Place
+    key_encode: str | None = None  # upper case: the KEY ENCODE of a sink
 
 
 @dataclass(frozen=True)
@@ -187,6 +187,7 @@ class CreateSink(Statement):
     into_columns: tuple[str, ...] = ()
     format: Format | None = None
     if_not_exists: bool = False
+    emit_on_window_close: bool = False
 
 
 @dataclass(frozen=True)
@@ -239,7 +240,16 @@ class CreateSubscription(Statement):
 
 
 ObjectKind = Literal[
-    "source", "table", "view", "materialized view", "sink", "connection", "secret", "index", "schema", "subscription"
+    "source",
+    "table",
+    "view",
+    "materialized view",
+    "sink",
+    "connection",
+    "secret",
+    "index",
+    "schema",
+    "subscription",
 ]
 
 
@@ -255,7 +265,12 @@ class Drop(Statement):
 
 @dataclass(frozen=True)
 class Alter(Statement):
-    """ALTER kind name action…; `action` is a normal form: rename, add column, drop column, set, set parallelism, …"""
+    """ALTER kind name action…, with the action in a normal form:
+
+    rename, set schema, swap, owner (new_name); add column, alter column (column); drop column
+    (column_name); set, connector (options); format (format); refresh schema; set secret (options,
+    value); set parallelism, set source_rate_limit, set … (value, None for DEFAULT).
+    """
 
     kind: ObjectKind
     name: Name
@@ -265,6 +280,7 @@ class Alter(Statement):
     column_name: str | None = None
     options: Options = field(default_factory=dict)
     value: str | None = None
+    format: Format | None = None
 
 
 @dataclass(frozen=True)

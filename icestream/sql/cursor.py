@@ -1,0 +1,196 @@
+"""A cursor over the tokens of one statement: what the recursive-descent grammar is written with.
+
+Every `expect…` either consumes and returns what was asked for, or raises a SqlError that says what was
+expected, what was found, and where.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NoReturn
+
+from icestream.errors import NotSupportedError, Place, SqlError, did_you_mean
+from icestream.sql.source import Source
+from icestream.sql.statements import Name
+from icestream.sql.tokens import Token, Tokens
+
+# PostgreSQL's reserved words: as the name of an object or column they must be quoted.
+RESERVED = frozenset({
+    "all", "analyse", "analyze", "and", "any", "array", "as", "asc", "asymmetric", "both",
+    "case", "cast", "check", "collate", "column", "constraint", "create", "current_catalog",
+    "current_date", "current_role", "current_time", "current_timestamp", "current_user",
+    "default", "deferrable", "desc", "distinct", "do", "else", "end", "except", "false",
+    "fetch", "for", "foreign", "from", "grant", "group", "having", "in", "initially",
+    "intersect", "into", "lateral", "leading", "limit", "localtime", "localtimestamp", "not",
+    "null", "offset", "on", "only", "or", "order", "placing", "primary", "references",
+    "returning", "select", "session_user", "some", "symmetric", "table", "then", "to",
+    "trailing", "true", "union", "unique", "user", "using", "variadic", "when", "where",
+    "window", "with",
+})  # fmt: skip
+
+_OPENING = {"(", "["}
+_CLOSING = {")", "]"}
+
+
+class Cursor:
+    """Moves over the tokens of one statement, from the first to the end token.
+
+    `start` and `text` are the place and the text of the whole statement.
+    """
+
+    def __init__(self, tokens: Tokens, statement: tuple[Token, ...], end: int) -> None:
+        self.all = tokens
+        self._tokens = statement
+        self._end = Token("end", "", end, end)
+        self._index = 0
+        self.start = self.place()
+        self.text = self.written(statement[0], statement[-1]) if statement else ""
+
+    def rest(self) -> Cursor:
+        """A cursor of its own over what is left: the statement after EXPLAIN."""
+        return Cursor(self.all, self._tokens[self._index :], self._end.start)
+
+    @property
+    def source(self) -> Source:
+        """The text under the cursor."""
+        return self.all.source
+
+    def peek(self, ahead: int = 0) -> Token:
+        """The next token, or one further on; past the last one: the end token."""
+        at = self._index + ahead
+        return self._tokens[at] if 0 <= at < len(self._tokens) else self._end
+
+    def next(self) -> Token:
+        """Consume one token."""
+        token = self.peek()
+        self._index += 1
+        return token
+
+    @property
+    def last(self) -> Token:
+        """The token consumed last (the next one, at the start)."""
+        return self.peek(-1) if self._index else self.peek()
+
+    def place(self, token: Token | None = None) -> Place:
+        """The place of a token; without one, of the next."""
+        return self.source.place((token or self.peek()).start)
+
+    def written(self, first: Token, last: Token) -> str:
+        """The text from one token to another, as it was written."""
+        return self.source.written(first.start, last.end)
+
+    def since(self, first: Token) -> str:
+        """The text from a token to the one consumed last."""
+        return self.written(first, self.last)
+
+    # keywords and operators
+
+    def at(self, *words: str, ahead: int = 0) -> bool:
+        """Whether these words (upper case) or operators come next, one after the other."""
+        return all(self.peek(ahead + i).upper == word for i, word in enumerate(words))
+
+    def accept(self, *words: str) -> bool:
+        """Consume the words if they come next."""
+        if not self.at(*words):
+            return False
+        self._index += len(words)
+        return True
+
+    def expect(self, *words: str) -> Token:
+        """Consume the words or fail; gives the first."""
+        first = self.peek()
+        for word in words:
+            if not self.accept(word):
+                self.fail(word)
+        return first
+
+    # names and literals
+
+    def identifier(self, what: str) -> str:
+        """A name: folded to lower case unless it is quoted."""
+        token = self.peek()
+        if token.kind == "word" and token.text.lower() in RESERVED:
+            self.fail(what, remedy=f'{token.text} is a reserved word: write "{token.text.lower()}"')
+        if token.kind == "name" and not token.text:
+            raise SqlError("a quoted name cannot be empty", place=self.place())
+        if token.kind not in ("word", "name"):
+            self.fail(what)
+        self.next()
+        return token.text if token.kind == "name" else token.text.lower()
+
+    def name(self, what: str) -> Name:
+        """[schema.]name"""
+        place = self.place()
+        parts = [self.identifier(what)]
+        while self.accept("."):
+            parts.append(self.identifier(what))
+        if len(parts) > 2:
+            raise NotSupportedError(
+                f"the database in {'.'.join(parts)}", place=place, remedy="write schema.name"
+            )
+        return Name(parts[-1], parts[0] if len(parts) == 2 else None, place)
+
+    def identifiers(self, what: str) -> tuple[str, ...]:
+        """(a, b, …)"""
+        self.expect("(")
+        found = [self.identifier(what)]
+        while self.accept(","):
+            found.append(self.identifier(what))
+        self.expect(")")
+        return tuple(found)
+
+    def string(self, what: str) -> str:
+        """A string literal, as written: `${NAME}` is still in it."""
+        if self.peek().kind != "string":
+            self.fail(what)
+        return self.next().text
+
+    def word(self, what: str, known: Iterable[str]) -> str:
+        """One of the known words (upper case), or an error with the nearest."""
+        known = tuple(known)
+        token = self.peek()
+        if token.upper not in known:
+            remedy = did_you_mean(token.text, known) if token.kind == "word" else None
+            self.fail(what, remedy=remedy or f"one of {', '.join(known)}")
+        self.next()
+        return token.upper
+
+    # stretches of tokens
+
+    def stretch(self, *stops: tuple[str, ...], what: str) -> tuple[Token, Token]:
+        """Consume up to the first stop outside brackets, an unmatched bracket, or the end."""
+        first = self.peek()
+        depth = 0
+        while self.peek().kind != "end":
+            token = self.peek()
+            if token.upper in _OPENING:
+                depth += 1
+            elif token.upper in _CLOSING:
+                if not depth:
+                    break
+                depth -= 1
+            elif not depth and any(self.at(*stop) for stop in stops):
+                break
+            if not self.accept("IS", "NOT", "NULL"):  # NOT NULL may be a stop
+                self.next()
+        if self.peek() is first:
+            self.fail(what)
+        return first, self.last
+
+    # failures
+
+    def found(self) -> str:
+        """The next token as an error names it."""
+        token = self.peek()
+        return self.written(token, token) if token.kind != "end" else "the end of the statement"
+
+    def fail(self, expected: str, *, remedy: str | None = None) -> NoReturn:
+        """Raise: expected …, found …"""
+        raise SqlError(
+            f"expected {expected}, found {self.found()}", place=self.place(), remedy=remedy
+        )
+
+    def finish(self, expected: str = "the end of the statement") -> None:
+        """Fail unless everything was consumed."""
+        if self.peek().kind != "end":
+            self.fail(expected)

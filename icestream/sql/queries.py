@@ -1,0 +1,154 @@
+"""Queries and expressions: a stretch of tokens → a sqlglot tree with folded names and known places.
+
+Unquoted names are folded to lower case and every name is marked as quoted, so that no later layer has to
+know about case. What RisingWave has and sqlglot cannot parse is refused here by name; EMIT ON WINDOW CLOSE
+is recognised by the statements that may carry it and is never part of the tree.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from typing import Any, NoReturn
+
+from sqlglot import exp
+from sqlglot.errors import ErrorLevel, ParseError
+from sqlglot.tokens import Token as RawToken
+from sqlglot.tokens import TokenType
+
+from icestream.errors import NotSupportedError, SqlError
+from icestream.sql.cursor import Cursor
+from icestream.sql.dialect import Dialect
+from icestream.sql.statements import Query
+from icestream.sql.tokens import Token
+
+EMIT = ("EMIT", "ON", "WINDOW", "CLOSE")
+
+_log = logging.getLogger(__name__)
+
+_NOT_YET: tuple[tuple[tuple[str, ...], str], ...] = (
+    (("SESSION", "WITH", "GAP"), "session windows (OVER (… SESSION WITH GAP …))"),
+    (("AGGREGATE", ":"), "scalar functions as aggregates (aggregate:…)"),
+    (("AS", "CHANGELOG", "FROM"), "a change log as a table (WITH … AS CHANGELOG FROM …)"),
+)
+_REFUSED: tuple[tuple[type[Any], str], ...] = (
+    (exp.DML, "INSERT, UPDATE and DELETE inside a query"),
+    (exp.Into, "SELECT INTO"),
+    (exp.Lock, "row locks (FOR UPDATE, FOR SHARE)"),
+    (exp.Parameter, "parameters ($1)"),
+    (exp.TableSample, "TABLESAMPLE"),
+    (exp.Placeholder, "parameters (? and :name)"),
+)
+_REQUIRED = re.compile(r"Required keyword: '(\w+)' missing for <class '[\w.]*\.(\w+)'>")
+
+
+def query(cursor: Cursor, *stops: tuple[str, ...]) -> Query:
+    """The query up to a stop outside brackets, or up to the end."""
+    if not any(cursor.at(word) for word in ("SELECT", "VALUES", "WITH", "(")):
+        cursor.fail("a query (SELECT, VALUES or WITH)")
+    first, last = cursor.stretch(*stops, what="a query")
+    tree = _parse(cursor, first, last)
+    if not isinstance(tree, exp.Query | exp.Values):
+        raise SqlError("this is not a query", place=cursor.place(first))
+    return _finished(cursor, tree, first, last)
+
+
+def expression(cursor: Cursor, what: str, *stops: tuple[str, ...], alias: bool = False) -> Query:
+    """The expression up to a stop outside brackets; `alias` allows `… AS name` and `*`."""
+    first, last = cursor.stretch(*stops, what=what)
+    select = _parse(cursor, first, last, prefix=True)
+    trees = select.expressions if isinstance(select, exp.Select) else []
+    others = [key for key, value in select.args.items() if value and key != "expressions"]
+    if len(trees) != 1 or others:
+        raise SqlError(f"expected {what}", place=cursor.place(first))
+    tree = trees[0]
+    if not alias and isinstance(tree, exp.Alias | exp.Star):
+        raise SqlError(f"expected {what} without an alias", place=cursor.place(first))
+    tree.pop()
+    return _finished(cursor, tree, first, last)
+
+
+def expressions(
+    cursor: Cursor, what: str, *stops: tuple[str, ...], alias: bool = False
+) -> tuple[Query, ...]:
+    """Expressions with commas between them."""
+    found = [expression(cursor, what, (",",), *stops, alias=alias)]
+    while cursor.accept(","):
+        found.append(expression(cursor, what, (",",), *stops, alias=alias))
+    return tuple(found)
+
+
+def _parse(cursor: Cursor, first: Token, last: Token, *, prefix: bool = False) -> Any:
+    _refuse_words(cursor, first, last)
+    raw = cursor.all.raw_between(first.start, last.end)
+    if prefix:
+        raw = [RawToken(TokenType.SELECT, "SELECT", start=first.start, end=first.start), *raw]
+    dialect = Dialect()
+    try:
+        trees = dialect.parser(error_level=ErrorLevel.IMMEDIATE).parse(raw, cursor.source.text)
+    except ParseError as error:
+        _fail(cursor, last, error)
+    except RecursionError:
+        raise SqlError("this is nested too deeply", place=cursor.place(first)) from None
+    except Exception as error:
+        # sqlglot has no promise about odd input; the user's text is at fault, not the engine.
+        _log.debug("sqlglot failed", exc_info=True)
+        raise SqlError("this cannot be understood", place=cursor.place(first)) from error
+    if len(trees) != 1 or trees[0] is None:
+        raise SqlError("this cannot be understood", place=cursor.place(first))
+    return trees[0]
+
+
+def _fail(cursor: Cursor, last: Token, error: ParseError) -> NoReturn:
+    details: dict[str, Any] = error.errors[0] if error.errors else {}
+    start = details.get("start")
+    message = str(details.get("description", error))
+    source = cursor.source
+    if start is None:
+        place, found = source.place(last.end), "the end"
+        if cursor.peek().start > last.start:
+            place = cursor.place()
+            found = cursor.found()
+    else:
+        place = source.place(start)
+        raw = cursor.all.raw_between(start, start + 1)
+        found = source.written(start, raw[0].end + 1) if raw else "this"
+    if message.startswith("Expecting "):
+        text = f"expected {message.removeprefix('Expecting ')}, found {found}"
+    elif required := _REQUIRED.match(message):
+        text = f"{required[2].upper()} is incomplete, found {found}"
+    else:
+        text = f"unexpected {found}"
+    raise SqlError(text, place=place) from None
+
+
+def _refuse_words(cursor: Cursor, first: Token, last: Token) -> None:
+    words = cursor.all.between(first.start, last.end)
+    for at, token in enumerate(words):
+        for pattern, what in _NOT_YET:
+            if tuple(t.upper for t in words[at : at + len(pattern)]) == pattern:
+                raise NotSupportedError(what, place=cursor.place(token))
+        if tuple(t.upper for t in words[at : at + 4]) == EMIT:
+            raise SqlError(
+                "EMIT ON WINDOW CLOSE does not belong here",
+                place=cursor.place(token),
+                remedy="write it at the end of a CREATE MATERIALIZED VIEW or CREATE SINK … AS",
+            )
+
+
+def _finished(cursor: Cursor, tree: Any, first: Token, last: Token) -> Query:
+    made = Query(tree, cursor.written(first, last), cursor.place(first), cursor.source)
+    for node in tree.walk():
+        if isinstance(node, exp.Identifier):
+            if not node.args.get("quoted"):
+                node.set("this", node.this.lower())
+                node.set("quoted", True)
+        elif isinstance(node, exp.Anonymous) and isinstance(node.this, str):
+            node.set("this", node.this.lower())
+        elif isinstance(node, exp.Command):
+            raise SqlError("this cannot be understood", place=made.place_of(node))
+        else:
+            for kind, what in _REFUSED:
+                if isinstance(node, kind):
+                    raise NotSupportedError(what, place=made.place_of(node))
+    return made

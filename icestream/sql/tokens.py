@@ -1,0 +1,124 @@
+"""Text → tokens: sqlglot's tokenizer, with what the grammar of statements needs on top.
+
+A `Token` is one word, name, string, number or operator with its offsets. Next to them the raw tokens of
+sqlglot are kept, from which `sql.queries` makes trees: same text, same offsets.
+"""
+
+from __future__ import annotations
+
+import bisect
+import re
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from sqlglot.errors import TokenError
+from sqlglot.tokens import Token as RawToken
+from sqlglot.tokens import TokenType
+
+from icestream.errors import SqlError
+from icestream.sql.dialect import Dialect
+from icestream.sql.source import Source
+
+Kind = Literal["word", "name", "string", "number", "operator", "end"]
+
+_ESCAPE = re.compile(
+    r"\\(?:x([0-9A-Fa-f]{1,2})|u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|([0-7]{1,3})|(.))", re.DOTALL
+)
+_ESCAPED = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
+
+
+@dataclass(frozen=True)
+class Token:
+    """A word (unquoted), name (quoted), string, number or operator, or the end of a statement."""
+
+    kind: Kind
+    text: str
+    start: int
+    end: int
+
+    @property
+    def upper(self) -> str:
+        """The text as keywords and operators are compared; nothing for names and literals."""
+        return self.text.upper() if self.kind in ("word", "operator") else ""
+
+
+@dataclass(frozen=True)
+class Tokens:
+    """The tokens of a source, both ours and sqlglot's."""
+
+    source: Source
+    tokens: tuple[Token, ...]
+    raw: tuple[Any, ...] = field(repr=False)
+
+    def between(self, start: int, end: int) -> tuple[Token, ...]:
+        """The tokens that lie in [start, end)."""
+        first = bisect.bisect_left(self.tokens, start, key=lambda token: token.start)
+        last = bisect.bisect_left(self.tokens, end, key=lambda token: token.start)
+        return self.tokens[first:last]
+
+    def raw_between(self, start: int, end: int) -> list[Any]:
+        """sqlglot's tokens that lie in [start, end)."""
+        first = bisect.bisect_left(self.raw, start, key=lambda raw: raw.start)
+        last = bisect.bisect_left(self.raw, end, key=lambda raw: raw.start)
+        return list(self.raw[first:last])
+
+
+def tokenize(source: Source) -> Tokens:
+    """All tokens of a source."""
+    try:
+        raw = Dialect().tokenize(source.text)
+    except TokenError as error:
+        # Literals and comments are known to end here; what is left are marks of template languages.
+        place = source.place(error.end or 0)
+        raise SqlError("this text cannot be cut into words", place=place) from error
+    plain = tuple(_plain(token, source.text) for token in raw)
+    tokens = tuple(token for one in plain for token in _split(one, source))
+    return Tokens(source, tokens, plain)
+
+
+def _plain(token: Any, text: str) -> Any:
+    """Every kind of quoting gives the same string token; comments do not reach the tree."""
+    token.comments = []
+    kind = token.token_type
+    if kind == TokenType.HEREDOC_STRING:
+        return RawToken(TokenType.STRING, token.text, token.line, token.col, token.start, token.end)
+    if kind == TokenType.BYTE_STRING and text[token.start] in "eE":
+        value = _unescape(text[token.start + 2 : token.end])
+        return RawToken(TokenType.STRING, value, token.line, token.col, token.start, token.end)
+    return token
+
+
+def _unescape(body: str) -> str:
+    def value(found: re.Match[str]) -> str:
+        hexadecimal, short, long, octal, letter = found.groups()
+        if code := hexadecimal or short or long:
+            number = int(code, 16)
+            return chr(number) if number <= 0x10FFFF else found[0]
+        if octal:
+            return chr(int(octal, 8))
+        return _ESCAPED.get(letter, letter)
+
+    return _ESCAPE.sub(value, body.replace("''", "'"))
+
+
+def _split(raw: Any, source: Source) -> list[Token]:
+    """Our tokens of one of sqlglot's: PRIMARY KEY is two words, >> closes two structs."""
+    start, end = raw.start, raw.end + 1
+    written = source.text[start:end]
+    match raw.token_type:
+        case TokenType.STRING:
+            return [Token("string", raw.text, start, end)]
+        case TokenType.IDENTIFIER:
+            return [Token("name", raw.text, start, end)]
+        case TokenType.NUMBER:
+            return [Token("number", written, start, end)]
+    if "'" in written:  # X'…', B'…', U&'…': literals that only queries may hold
+        return [Token("operator", written, start, end)]
+    if written == ">>":
+        return [Token("operator", ">", start, start + 1), Token("operator", ">", start + 1, end)]
+    if not (written[0].isalpha() or written[0] == "_"):
+        return [Token("operator", written, start, end)]
+    return [
+        Token("word", word[0], start + word.start(), start + word.end())
+        for word in re.finditer(r"\S+", written)
+    ]
