@@ -260,7 +260,11 @@ def _seal(group: Group, folder: Path, progress: Progress) -> tuple[Path, ...]:
 
 def _problems(log: Sequence[str]) -> str:
     """What went wrong, from Ivy's log: its own list of problems, else its last lines."""
-    marked = [line for line in log if re.search(r"UNRESOLVED|FAILED|ERROR|Exception|WARN", line)]
+    marked = [
+        line
+        for line in log
+        if re.search(r"not found|FAILED|ERROR|Exception|refused|timed out", line)
+    ]
     return "\n".join(f"    {line.strip()}" for line in (marked or list(log))[-12:])
 
 

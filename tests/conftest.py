@@ -1,0 +1,62 @@
+"""Fixtures that every test may ask for: the real servers, each started once and only if used."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterable, Iterator
+
+import pytest
+
+from icestream.dev.broker import Broker
+from tests.services import kafka as kafka_client
+from tests.services.aws import AwsServer
+from tests.services.rest_catalog import RestCatalogServer
+
+TopicFactory = Callable[..., str]
+Produce = Callable[..., int]
+
+
+@pytest.fixture(scope="session")
+def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """One Kafka broker for the whole run. Tests that stop or kill a broker start their own."""
+    with Broker(tmp_path_factory.mktemp("kafka")) as broker:
+        yield broker
+
+
+@pytest.fixture
+def topic(kafka: Broker) -> TopicFactory:
+    """`topic(partitions=1, prefix="t", **config)` makes a topic with a new name and returns it."""
+
+    def make(partitions: int = 1, prefix: str = "t", **config: str) -> str:
+        name = f"{prefix}-{uuid.uuid4().hex[:12]}"
+        return kafka_client.create_topic(kafka.bootstrap, name, partitions, **config)
+
+    return make
+
+
+@pytest.fixture
+def produce(kafka: Broker) -> Produce:
+    """`produce(topic, [(key, value), …])` sends records to the run's broker."""
+
+    def send(
+        name: str,
+        records: Iterable[tuple[kafka_client.Bytes, kafka_client.Bytes]],
+        **options: object,
+    ) -> int:
+        return kafka_client.produce(kafka.bootstrap, name, records, **options)
+
+    return send
+
+
+@pytest.fixture(scope="session")
+def rest_catalog(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RestCatalogServer]:
+    """One Iceberg REST catalog for the whole run: use a namespace of your own."""
+    with RestCatalogServer(tmp_path_factory.mktemp("rest")) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def aws(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AwsServer]:
+    """One S3 and Glue server for the whole run: use a bucket and a database of your own."""
+    with AwsServer(tmp_path_factory.mktemp("aws")) as server:
+        yield server
