@@ -4,6 +4,7 @@
 `sql.environment` resolves `${NAME}`; `mask` gives a statement's text without the secrets in it.
 """
 
+from icestream.sql.masking import mask
 from icestream.sql.parser import parse
 
-__all__ = ["parse"]
+__all__ = ["mask", "parse"]

@@ -182,6 +182,8 @@ class Cursor:
     def found(self) -> str:
         """The next token as an error names it."""
         token = self.peek()
+        if token.kind == "string":
+            return "a string"  # it may be a secret
         return self.written(token, token) if token.kind != "end" else "the end of the statement"
 
     def fail(self, expected: str, *, remedy: str | None = None) -> NoReturn:

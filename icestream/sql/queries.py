@@ -113,6 +113,7 @@ def _fail(cursor: Cursor, last: Token, error: ParseError) -> NoReturn:
         place = source.place(start)
         raw = cursor.all.raw_between(start, start + 1)
         found = source.written(start, raw[0].end + 1) if raw else "this"
+        found = "a string" if raw and raw[0].token_type == TokenType.STRING else found
     if message.startswith("Expecting "):
         text = f"expected {message.removeprefix('Expecting ')}, found {found}"
     elif required := _REQUIRED.match(message):

@@ -10,10 +10,11 @@ from __future__ import annotations
 import bisect
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from icestream.errors import Place, SqlError
 from icestream.sql.environment import PLACEHOLDER, PLAIN_VALUE, lookup
+from icestream.sql.secrecy import blind
 
 _REGION = re.compile(
     r"""
@@ -26,7 +27,6 @@ _REGION = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
-_KINDS = {"line": "comment", "block": "comment", "name": "name"}
 _BLOCK_EDGE = re.compile(r"/\*|\*/")
 
 
@@ -34,9 +34,10 @@ _BLOCK_EDGE = re.compile(r"/\*|\*/")
 class Region:
     """A stretch of text that is not plain code: a comment, a literal or a quoted name."""
 
-    kind: str  # comment, string, name
+    kind: str  # comment, string, quoted name
     start: int
     end: int
+    ending: str = ""  # what is missing, if it does not end
 
 
 @dataclass(frozen=True)
@@ -58,6 +59,7 @@ class Source:
     text: str
     expansions: tuple[_Expansion, ...] = ()
     line_starts: tuple[int, ...] = field(default=(0,), repr=False)
+    shown: str = field(default="", repr=False)  # the original with stars over its secrets
 
     @classmethod
     def open(cls, text: str, file: str, env: Mapping[str, str] | None) -> Source:
@@ -67,48 +69,15 @@ class Source:
         """
         original = text.removeprefix("\ufeff")
         starts = (0, *(m.end() for m in re.finditer("\n", original)))
-        plain = cls(file, original, original, (), starts)
-        regions = list(plain.regions())
-        if env is None:
-            return plain
-        return plain._expand(regions, env)
-
-    def regions(self) -> Iterator[Region]:
-        """The comments, literals and quoted names, in order; one that does not end is an error."""
-        position = 0
-        while found := _REGION.search(self.text, position):
-            position = self._end_of(found)
-            kind = _KINDS.get(_group(found), "string")
-            yield Region(kind, found.start(), position)
-
-    def _end_of(self, found: re.Match[str]) -> int:
-        match _group(found):
-            case "line":
-                return found.end()
-            case "block":
-                return self._end_of_block(found)
-            case "dollar":
-                end = self.text.find(found[0], found.end())
-                if end < 0:
-                    self._unterminated(f"string {found[0]}", found, f"end it with {found[0]}")
-                return end + len(found[0])
-            case kind:
-                if not found[f"{kind}_end"]:
-                    quote = '"' if kind == "name" else "'"
-                    what = "quoted name" if kind == "name" else "string"
-                    self._unterminated(what, found, f"end it with {quote}")
-                return found.end()
-
-    def _end_of_block(self, found: re.Match[str]) -> int:
-        depth = 0
-        for edge in _BLOCK_EDGE.finditer(self.text, found.start()):
-            depth += 1 if edge[0] == "/*" else -1
-            if not depth:
-                return edge.end()
-        return self._unterminated("comment", found, "end it with */ (comments nest)")
-
-    def _unterminated(self, what: str, found: re.Match[str], remedy: str) -> int:
-        raise SqlError(f"this {what} does not end", place=self.place(found.start()), remedy=remedy)
+        regions = list(scan(original))
+        plain = cls(file, original, original, (), starts, _blinded(original, regions))
+        if regions and regions[-1].ending:
+            raise SqlError(
+                f"this {regions[-1].kind} does not end",
+                place=plain.place(regions[-1].start),
+                remedy=f"end it with {regions[-1].ending}",
+            )
+        return plain if env is None else plain._expand(regions, env)
 
     def _expand(self, regions: list[Region], env: Mapping[str, str]) -> Source:
         pieces: list[str] = []
@@ -134,7 +103,7 @@ class Source:
             length += len(value)
             copied = found.end()
         text = "".join(pieces) + self.original[copied:]
-        return Source(self.file, self.original, text, tuple(expansions), self.line_starts)
+        return replace(self, text=text, expansions=tuple(expansions))
 
     def _origin(self, offset: int, *, end: bool = False) -> int:
         shift = 0
@@ -152,7 +121,7 @@ class Source:
         line = bisect.bisect_right(self.line_starts, at) - 1
         start = self.line_starts[line]
         end = self.line_starts[line + 1] if line + 1 < len(self.line_starts) else None
-        text = self.original[start:end].rstrip("\r\n")
+        text = self.shown[start:end].rstrip("\r\n")
         return Place(self.file, line + 1, at - start + 1, text)
 
     def written(self, start: int, end: int) -> str:
@@ -162,9 +131,44 @@ class Source:
         return self.original[self._origin(start) : self._origin(end - 1, end=True) + 1]
 
 
-def _group(found: re.Match[str]) -> str:
-    kinds = ("line", "block", "escaped", "string", "name", "dollar")
-    return next(kind for kind in kinds if found[kind] is not None)
+def scan(text: str) -> Iterator[Region]:
+    """The comments, literals and quoted names of a text, in order."""
+    position = 0
+    while found := _REGION.search(text, position):
+        region = _region(text, found)
+        yield region
+        position = region.end
+
+
+def _region(text: str, found: re.Match[str]) -> Region:
+    start = found.start()
+    if found["line"] is not None:
+        return Region("comment", start, found.end())
+    if found["block"] is not None:
+        depth = 0
+        for edge in _BLOCK_EDGE.finditer(text, start):
+            depth += 1 if edge[0] == "/*" else -1
+            if not depth:
+                return Region("comment", start, edge.end())
+        return Region("comment", start, len(text), "*/ (comments nest)")
+    if found["dollar"] is not None:
+        end = text.find(found[0], found.end())
+        if end < 0:
+            return Region("string", start, len(text), found[0])
+        return Region("string", start, end + len(found[0]))
+    kind, quote = ("quoted name", '"') if found["name"] is not None else ("string", "'")
+    ended = found["escaped_end"] or found["string_end"] or found["name_end"]
+    return Region(kind, start, found.end(), "" if ended else quote)
+
+
+def _blinded(text: str, regions: list[Region]) -> str:
+    pieces: list[str] = []
+    copied = 0
+    for region in regions:
+        if region.kind == "string":
+            pieces += [text[copied : region.start], blind(text, region.start, region.end)]
+            copied = region.end
+    return "".join(pieces) + text[copied:]
 
 
 def _kind_at(regions: list[Region], offset: int) -> str:

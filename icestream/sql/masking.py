@@ -1,0 +1,67 @@
+"""The text of a statement without the secrets in it: what SHOW CREATE, logs and pages print.
+
+Plain literals of secret options are printed as '<hidden>'; `${NAME}` and SECRET references are no secrets
+and stay as written. Unlike the excerpt of an error (`sql.secrecy.blind`), this knows the grammar: only
+option lists and the value of a CREATE SECRET are looked at, never a query.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from icestream.sql.environment import only_placeholders
+from icestream.sql.secrecy import HIDDEN, is_secret_key, without_passwords
+from icestream.sql.source import Source
+from icestream.sql.statements import Statement
+from icestream.sql.tokens import Token, tokenize
+
+
+def mask(statement: Statement) -> str:
+    """The statement's text without plain secrets; `${NAME}` and SECRET references stay as written."""
+    return mask_text(statement.text)
+
+
+def mask_text(text: str) -> str:
+    """As `mask`, of the text of one statement."""
+    tokens = tokenize(Source.open(text, "", None)).tokens
+    pieces: list[str] = []
+    copied = 0
+    for key, value in _values(tokens):
+        start, end = value[0].start, value[-1].end
+        pieces += [text[copied:start], _shown(key, value, text[start:end])]
+        copied = end
+    return "".join(pieces) + text[copied:]
+
+
+def _shown(key: str, value: list[Token], written: str) -> str:
+    if value[0].upper == "SECRET" and len(value) > 1:
+        return written
+    if value[0].kind == "string" and only_placeholders(value[0].text):
+        return written
+    return f"'{HIDDEN}'" if is_secret_key(key) else without_passwords(written)
+
+
+def _values(tokens: tuple[Token, ...]) -> list[tuple[str, list[Token]]]:
+    """The values in option lists, each with its key; the text of a secret has the key "secret"."""
+    found: list[tuple[str, list[Token]]] = []
+    kinds = [(t.upper, u.upper) for t, u in pairwise(tokens)]
+    of_secret = ("CREATE", "SECRET") in kinds or ("ALTER", "SECRET") in kinds
+    inside, key, value = False, "", None
+    for at, token in enumerate(tokens):
+        before = tokens[at - 1].upper if at else ""
+        encode = tokens[at - 2].upper if at > 1 else ""
+        if token.upper == "(" and (before in ("WITH", "SET") or encode == "ENCODE"):
+            inside, key, value = True, "", None
+        elif not inside:
+            if of_secret and before == "AS" and token.kind == "string":
+                found.append(("secret", [token]))
+        elif token.upper in (",", ")"):
+            inside, key, value = token.upper == ",", "", None
+        elif value is not None:
+            value.append(token)
+        elif before == "=":
+            value = [token]
+            found.append((key, value))
+        elif token.upper != "=":
+            key += token.text
+    return found
