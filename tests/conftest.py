@@ -16,6 +16,17 @@ TopicFactory = Callable[..., str]
 Produce = Callable[..., int]
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Quick tests first: without a JVM, then Spark, then servers."""
+
+    def cost(item: pytest.Item) -> int:
+        return 2 * bool(item.get_closest_marker("services")) + bool(
+            item.get_closest_marker("spark")
+        )
+
+    items.sort(key=cost)
+
+
 @pytest.fixture(scope="session")
 def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     """One Kafka broker for the whole run. Tests that stop or kill a broker start their own."""

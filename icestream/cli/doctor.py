@@ -90,7 +90,7 @@ def check_java() -> Iterator[Finding]:
         remedy = f"Spark 4.0 is released for Java 17 and {NEWEST_KNOWN}; set JAVA_HOME to one"
         yield Finding("warn", f"Java {java.version} is newer than Spark knows", remedy)
         return
-    yield Finding("ok", f"Java {java.version} at {java.executable}")
+    yield Finding("ok", str(java))
 
 
 def check_packages() -> Iterator[Finding]:

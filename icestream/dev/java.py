@@ -10,6 +10,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -34,6 +35,9 @@ class Java:
     executable: Path
     major: int
     version: str
+
+    def __str__(self) -> str:
+        return f"Java {self.version} at {self.executable}"
 
 
 def find_java(minimum: int = MINIMUM) -> Java:
@@ -79,3 +83,10 @@ def _executable() -> Path:
     if found is None:
         raise ConfigError("no Java found: JAVA_HOME is not set, PATH has no java", remedy=REMEDY)
     return Path(found)
+
+
+if __name__ == "__main__":
+    try:
+        print(find_java())
+    except ConfigError as error:
+        sys.exit(f"error: {error}")

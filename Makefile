@@ -1,0 +1,84 @@
+# Two commands do everything on a fresh Debian machine: `make demo` and `make test`.
+# Setting up is idempotent; with nothing to do it costs a second.
+
+PYTHON ?= python3
+VENV   := .venv
+PY     := $(VENV)/bin/python
+DEMO   ?=
+BENCH  ?= append
+
+# A stamp is named after what was installed: a changed project file installs again.
+HASH      := $(shell sha256sum pyproject.toml | cut -c1-12)
+INSTALLED := $(VENV)/.installed-$(HASH)
+TESTABLE  := $(VENV)/.testable-$(HASH)
+
+# apt packages: installed as root or with sudo that asks nothing, else named for the user.
+SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo -n)
+apt = { echo "installing $(1)"; \
+  { $(SUDO) apt-get update -qq && \
+    $(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends $(1) >/dev/null; } \
+  || { echo "could not install it: please run  apt-get install $(1)  as root and try again" >&2; exit 1; }; }
+
+.PHONY: help setup demo test unit lint fmt bench clean java jars test-setup
+.NOTPARALLEL:
+
+help:
+	@echo "make demo                the main job on embedded defaults; ends by itself (DEMO=forever: until Ctrl-C)"
+	@echo "make test                everything: lint, types, all tests with real servers"
+	@echo "make unit                the tests without a JVM"
+	@echo "make setup               what both of them prepare: virtual environment, Java, JVM packages"
+	@echo "make lint | fmt | clean  style and types | apply the style | remove what was built"
+	@echo "make bench               benchmarks/append.py against its peers (BENCH=name for another)"
+
+setup: test-setup
+
+demo: $(INSTALLED) java
+	@$(PY) -m icestream.dev.jars engine broker
+	$(VENV)/bin/icestream demo $(if $(filter forever,$(DEMO)),--forever)
+
+test: lint test-setup
+	$(PY) -m pytest
+
+unit: $(TESTABLE)
+	$(PY) -m pytest -m "not spark and not services"
+
+lint: $(TESTABLE)
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/mypy
+
+fmt: $(TESTABLE)
+	$(VENV)/bin/ruff format .
+	$(VENV)/bin/ruff check --fix .
+
+bench: test-setup
+	$(PY) -m benchmarks.$(BENCH)
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# What tests need beyond the demo: test packages, all JVM packages, a PostgreSQL to start their own from.
+test-setup: $(TESTABLE) java
+	@$(PY) -m icestream.dev.jars
+	@ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || $(call apt,postgresql)
+
+java: $(INSTALLED)
+	@$(PY) -m icestream.dev.java >/dev/null 2>&1 || $(call apt,openjdk-17-jre-headless)
+	@$(PY) -m icestream.dev.java
+
+$(VENV)/bin/pip:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	  || { echo "Python 3.11 or newer is needed: make PYTHON=/path/to/python3.11 …" >&2; exit 1; }
+	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || $(call apt,python3-venv)
+	@$(PYTHON) -m venv $(VENV)
+
+$(INSTALLED): | $(VENV)/bin/pip
+	@echo "installing Python packages"
+	@$(PY) -m pip install -qq -e .
+	@rm -f $(VENV)/.installed-* && touch $@
+
+$(TESTABLE): | $(INSTALLED)
+	@echo "installing Python packages for tests"
+	@$(PY) -m pip install -qq -e '.[test]'
+	@rm -f $(VENV)/.testable-* && touch $@
