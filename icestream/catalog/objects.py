@@ -1,0 +1,129 @@
+"""The objects a home knows: what statements become once their names, types and options are bound.
+
+An object is a frozen value made from its statement alone, so that the same text always gives the same
+object; the store keeps the text, and objects are built anew at every start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from icestream.plan.logical import Node
+from icestream.sql.options import Settings
+from icestream.sql.statements import Include
+from icestream.types import Type
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of an object. `generated` is its Spark SQL over the columns before it."""
+
+    name: str
+    type: Type
+    not_null: bool = False
+    generated: str | None = None
+
+
+@dataclass(frozen=True)
+class Object:
+    """What all objects share. `key` names it for ever (name#id), also after a rename."""
+
+    id: int
+    name: str
+    text: str
+    columns: tuple[Column, ...]
+    depends: tuple[str, ...]
+    """Keys of the objects it reads or names."""
+
+    kind = "object"
+    schema = "public"
+
+    @property
+    def key(self) -> str:
+        """The identity used in the epoch log and in table properties."""
+        return f"{self.name}#{self.id}"
+
+    @property
+    def visible(self) -> tuple[Column, ...]:
+        """The columns that `SELECT *` shows."""
+        return tuple(c for c in self.columns if not c.name.startswith("_icestream_"))
+
+
+@dataclass(frozen=True)
+class Ingest:
+    """How rows come in from outside: the connector, its settings, the format."""
+
+    connector: str
+    settings: Settings
+    format: str | None
+    encode: str | None
+    encode_settings: Settings | None
+    includes: tuple[Include, ...]
+
+
+@dataclass(frozen=True)
+class Source(Object):
+    """CREATE SOURCE: a stream that is read, not stored."""
+
+    ingest: Ingest
+    kind = "source"
+
+
+@dataclass(frozen=True)
+class Table(Object):
+    """CREATE TABLE: a stream that is stored."""
+
+    ingest: Ingest | None
+    query: Node | None = None
+    kind = "table"
+
+
+@dataclass(frozen=True)
+class View(Object):
+    """CREATE VIEW: a name for a query."""
+
+    query: Node
+    kind = "view"
+
+
+@dataclass(frozen=True)
+class MaterializedView(Object):
+    """CREATE MATERIALIZED VIEW: a query whose result is stored and kept up to date."""
+
+    query: Node
+    kind = "materialized view"
+
+
+@dataclass(frozen=True)
+class Sink(Object):
+    """CREATE SINK: rows of an object or a query, delivered outside."""
+
+    connector: str
+    settings: Settings
+    query: Node
+    catalog: Mapping[str, str] | None = field(default=None, repr=False)
+    """For Iceberg: the properties of its catalog; None is the embedded lake."""
+    kind = "sink"
+
+
+@dataclass(frozen=True)
+class Connection(Object):
+    """CREATE CONNECTION: options that sources and sinks can share."""
+
+    settings: Settings
+    kind = "connection"
+
+
+@dataclass(frozen=True)
+class Secret(Object):
+    """CREATE SECRET: a value kept outside the store."""
+
+    kind = "secret"
+
+
+@dataclass(frozen=True)
+class Index(Object):
+    """CREATE INDEX: a hint, remembered."""
+
+    kind = "index"

@@ -1,0 +1,178 @@
+"""The durable store: which objects there are, as their statements' texts, in SQLite.
+
+Texts are kept with `${NAME}` in place, and secret literals moved out to the secrets file, so the store
+never holds a secret. Every change is one transaction, checked against the incarnation that owns the home.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+import time
+import uuid
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from icestream.config import Home
+from icestream.errors import ConfigError, FencedError
+
+MIGRATIONS = (
+    """
+    CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);
+    CREATE TABLE objects (
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
+        kind TEXT NOT NULL,
+        name TEXT NOT NULL UNIQUE,
+        text TEXT NOT NULL,
+        origin TEXT NOT NULL,
+        created REAL NOT NULL
+    );
+    CREATE TABLE settings (name TEXT PRIMARY KEY, value TEXT NOT NULL);
+    """,
+)
+
+
+@dataclass(frozen=True)
+class StoredObject:
+    """A row of the store."""
+
+    id: int
+    kind: str
+    name: str
+    text: str
+    origin: str
+    """file:line of the statement, for messages."""
+    created: float
+
+
+class Store:
+    """The store of one home. Opened by every command; changed only by the process that owns the home."""
+
+    def __init__(self, home: Home) -> None:
+        self.home = home
+        home.prepare()
+        try:
+            self.db = sqlite3.connect(home.store, timeout=30, isolation_level=None, check_same_thread=False)
+            self.db.execute("PRAGMA journal_mode = WAL")
+            self._migrate()
+        except sqlite3.DatabaseError as error:
+            raise ConfigError(
+                f"the store {home.store} cannot be opened: {error}",
+                remedy="restore it from a backup, or choose another --home",
+            ) from error
+
+    def close(self) -> None:
+        """Close the database."""
+        self.db.close()
+
+    def _migrate(self) -> None:
+        (version,) = self.db.execute("PRAGMA user_version").fetchone()
+        if version > len(MIGRATIONS):
+            raise ConfigError(
+                f"the home {self.home.root} was written by a newer icestream (store version {version})",
+                remedy="upgrade icestream",
+            )
+        for number, script in enumerate(MIGRATIONS[version:], version + 1):
+            self.db.executescript(f"BEGIN; {script}; PRAGMA user_version = {number}; COMMIT;")
+        self.db.execute(
+            "INSERT OR IGNORE INTO meta VALUES ('pipeline', ?), ('plan', '0'), ('incarnation', '0')",
+            (uuid.uuid4().hex[:12],),
+        )
+
+    # -- meta ------------------------------------------------------------------------------------
+
+    def meta(self, key: str) -> str:
+        """A value of the meta table."""
+        (value,) = self.db.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
+        return str(value)
+
+    @property
+    def pipeline(self) -> str:
+        """The pipeline's id, made with the home."""
+        return self.meta("pipeline")
+
+    @property
+    def plan(self) -> int:
+        """The plan version: one more with every DDL."""
+        return int(self.meta("plan"))
+
+    def take(self, incarnation: int) -> None:
+        """This process owns the store now."""
+        self.db.execute("UPDATE meta SET value = ? WHERE key = 'incarnation'", (str(incarnation),))
+
+    # -- objects ---------------------------------------------------------------------------------
+
+    def objects(self) -> list[StoredObject]:
+        """All objects in the order of their creation."""
+        rows = self.db.execute("SELECT id, kind, name, text, origin, created FROM objects ORDER BY id")
+        return [StoredObject(*row) for row in rows]
+
+    def next_id(self) -> int:
+        """The id that the next object will get."""
+        row = self.db.execute("SELECT seq FROM sqlite_sequence WHERE name = 'objects'").fetchone()
+        return int(row[0]) + 1 if row else 1
+
+    def change(
+        self,
+        incarnation: int,
+        add: Iterable[StoredObject] = (),
+        remove: Iterable[str] = (),
+    ) -> int:
+        """Apply a DDL in one transaction and give the new plan version."""
+        with self._transaction(incarnation):
+            for name in remove:
+                self.db.execute("DELETE FROM objects WHERE name = ?", (name,))
+            for new in add:
+                self.db.execute(
+                    "INSERT INTO objects (id, kind, name, text, origin, created) VALUES (?,?,?,?,?,?)",
+                    (new.id, new.kind, new.name, new.text, new.origin, new.created or time.time()),
+                )
+            self.db.execute("UPDATE meta SET value = value + 1 WHERE key = 'plan'")
+        return self.plan
+
+    def settings(self) -> dict[str, str]:
+        """What SET has set."""
+        return dict(self.db.execute("SELECT name, value FROM settings").fetchall())
+
+    def set(self, name: str, value: str | None) -> None:
+        """SET name = value, or DEFAULT."""
+        if value is None:
+            self.db.execute("DELETE FROM settings WHERE name = ?", (name,))
+        else:
+            self.db.execute("INSERT OR REPLACE INTO settings VALUES (?, ?)", (name, value))
+
+    def _transaction(self, incarnation: int) -> _Transaction:
+        return _Transaction(self, incarnation)
+
+    # -- secrets ---------------------------------------------------------------------------------
+
+    def secrets(self) -> dict[str, str]:
+        """Secret values by name, from their own file."""
+        try:
+            return dict(json.loads(self.home.secrets.read_text()))
+        except FileNotFoundError:
+            return {}
+
+    def keep_secrets(self, values: Mapping[str, str]) -> None:
+        """Replace the secrets file, readable by the owner alone."""
+        temporary = self.home.secrets.with_suffix(".new")
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(descriptor, "w") as file:
+            json.dump(dict(values), file)
+        os.replace(temporary, self.home.secrets)
+
+
+class _Transaction:
+    def __init__(self, store: Store, incarnation: int) -> None:
+        self.store = store
+        self.incarnation = incarnation
+
+    def __enter__(self) -> None:
+        self.store.db.execute("BEGIN IMMEDIATE")
+        if int(self.store.meta("incarnation")) > self.incarnation:
+            self.store.db.execute("ROLLBACK")
+            raise FencedError("another process has taken over this home; nothing was changed")
+
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
+        self.store.db.execute("ROLLBACK" if error else "COMMIT")

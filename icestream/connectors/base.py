@@ -1,0 +1,118 @@
+"""What the engine asks of a connector.
+
+A source has one contract: repeatable ranges. `read(start, end)` gives the same rows however often it is called, so
+that streaming, replay after a crash, backfill and the bounded run are the same call on different ranges.
+Adding a connector is one module with a `SourceConnector` or `SinkConnector`, and one line in `registry`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from icestream.lake.stamp import Offset
+from icestream.sql.options import Settings, Spec
+from icestream.types import Type
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from icestream.catalog.objects import Column
+    from icestream.lake.catalogs import Lake
+
+RAW = ("stream", "partition", "offset", "timestamp", "key", "headers", "value")
+"""The columns of a raw record: where it was, when, its key and headers, and the payload to decode."""
+
+RAW_SCHEMA = (
+    "stream STRING, partition INT, offset BIGINT, timestamp TIMESTAMP, key BINARY, "
+    "headers ARRAY<STRUCT<key: STRING, value: BINARY>>, value BINARY"
+)
+
+
+class Source(ABC):
+    """A running source. All methods are called from the driver, one at a time."""
+
+    raw = True
+    """Whether `read` gives raw records to decode (RAW columns) or the declared columns themselves."""
+
+    @abstractmethod
+    def start(self) -> Offset:
+        """Where the declaration says to begin. Called once, when the source is created; the answer is recorded."""
+
+    @abstractmethod
+    def latest(self, since: Offset) -> Offset:
+        """The end of what is there now, never before `since`. Raises RangeLostError if `since` is gone."""
+
+    @abstractmethod
+    def advance(self, since: Offset, end: Offset, limit: int | None) -> Offset:
+        """A position in [since, end] at most about `limit` records after `since`. Pure; no I/O."""
+
+    @abstractmethod
+    def read(self, start: Offset, end: Offset, columns: Sequence[str]) -> DataFrame:
+        """The records of [start, end), with those columns. Repeatable: the same range gives the same rows."""
+
+    @abstractmethod
+    def count(self, start: Offset, end: Offset) -> int | None:
+        """How many records [start, end) holds, if that is known without reading (an upper bound is fine)."""
+
+    def acknowledge(self, end: Offset) -> None:  # noqa: B027
+        """Everything before `end` is durable in every table. Called after the epoch log's commit; may be lost."""
+
+    def close(self) -> None:  # noqa: B027
+        """Release clients and threads."""
+
+
+class Sink(ABC):
+    """A running sink outside Iceberg. Delivery is at least once: an epoch that is repeated is written again."""
+
+    @abstractmethod
+    def write(self, frame: DataFrame, epoch: int) -> int | None:
+        """Write an epoch's rows; give their number if it is known."""
+
+    def close(self) -> None:  # noqa: B027
+        """Release clients."""
+
+
+@dataclass(frozen=True)
+class Context:
+    """What a connector needs to run: the session, the lake, and the object's declaration."""
+
+    spark: SparkSession
+    lake: Lake
+    key: str
+    name: str
+    settings: Settings
+    columns: tuple[Column, ...] = ()
+    encode: str | None = None
+    encode_settings: Settings | None = None
+
+
+@dataclass(frozen=True)
+class SourceConnector:
+    """The declaration of a source connector."""
+
+    name: str
+    options: tuple[Spec, ...]
+    open: Callable[[Context], Source]
+    formats: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """FORMAT → the ENCODEs it takes; empty for connectors that take no FORMAT."""
+    default_format: tuple[str, str] | None = None
+    includes: Mapping[str, Type] = field(default_factory=dict)
+    """INCLUDE column kinds → their types."""
+    check: Callable[[Settings], None] | None = None
+    """Further checks of the settings among each other, without any I/O."""
+
+
+@dataclass(frozen=True)
+class SinkConnector:
+    """The declaration of a sink connector. `open` is None for Iceberg, whose tables the engine writes itself."""
+
+    name: str
+    options: tuple[Spec, ...]
+    open: Callable[[Context], Sink] | None = None
+    formats: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    check: Callable[[Settings], None] | None = None
+
+

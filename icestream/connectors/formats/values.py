@@ -1,0 +1,294 @@
+"""JSON values → values of our types, one at a time: the definition of what is accepted.
+
+The vectorised path gives the same results wherever it applies; this one decides everything else.
+Numbers arrive as int or Decimal, so none loses precision on the way.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import decimal
+import json
+import math
+from collections.abc import Callable
+from decimal import ROUND_HALF_UP, Decimal, InvalidOperation
+from typing import Any
+
+from icestream import types as t
+
+Convert = Callable[[Any], Any]
+
+_INTEGERS = {t.SMALLINT: 15, t.INTEGER: 31, t.BIGINT: 63}
+_EPOCH = dt.datetime(1970, 1, 1)
+_MICROSECOND = dt.timedelta(microseconds=1)
+
+
+def parse(text: str) -> Any:
+    """A JSON text as Python values: integers as int, all other numbers as Decimal."""
+    return json.loads(text, parse_float=Decimal, parse_constant=_constant)
+
+
+def _constant(name: str) -> Any:
+    raise ValueError(f"{name} is not JSON")
+
+
+def converter(type: t.Type) -> Convert:
+    """A function that turns one JSON value (not None) into a value of that type, or raises ValueError."""
+    match type:
+        case t.NumericType():
+            return lambda v: to_numeric(v, type)
+        case t.ArrayType(element=element):
+            return _array(converter(element))
+        case t.StructType(fields=fields):
+            return _struct([(f.name, converter(f.type)) for f in fields])
+        case t.MapType(key=key, value=value):
+            return _map(converter(key), converter(value))
+        case t.SMALLINT | t.INTEGER | t.BIGINT:
+            return lambda v: to_integer(v, type)
+    return _SCALARS[type]
+
+
+def to_integer(value: Any, type: t.Type) -> int:
+    """An integer in the type's range; text that spells one is accepted."""
+    if isinstance(value, str):
+        try:
+            value = int(value.strip())
+        except ValueError:
+            raise ValueError(f"{_show(value)} is not a valid {type}") from None
+    if isinstance(value, Decimal) and value == value.to_integral_value():
+        value = int(value)
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise ValueError(f"{_show(value)} is not a valid {type}")
+    bits = _INTEGERS[type]
+    if not -(1 << bits) <= value < (1 << bits):
+        raise ValueError(f"{value} is out of range for {type}")
+    return value
+
+
+def to_numeric(value: Any, type: t.NumericType) -> Decimal:
+    """A decimal of the type's precision; digits beyond its scale are rounded half up, as PostgreSQL does."""
+    number = _decimal(value, type)
+    try:
+        rounded = number.quantize(Decimal(1).scaleb(-type.scale), ROUND_HALF_UP, _CONTEXT)
+    except InvalidOperation:
+        raise ValueError(f"{_show(value)} is out of range for {type}") from None
+    if rounded.adjusted() >= type.precision - type.scale and rounded:
+        raise ValueError(f"{_show(value)} is out of range for {type}")
+    return rounded
+
+
+def _decimal(value: Any, type: t.Type) -> Decimal:
+    if isinstance(value, bool) or not isinstance(value, int | Decimal | str):
+        raise ValueError(f"{_show(value)} is not a valid {type}")
+    try:
+        number = Decimal(value.strip() if isinstance(value, str) else value)
+    except InvalidOperation:
+        raise ValueError(f"{_show(value)} is not a valid {type}") from None
+    if not number.is_finite():
+        raise ValueError(f"{_show(value)} is not a valid {type}")
+    return number
+
+
+def _double(value: Any) -> float:
+    if isinstance(value, str) and value.strip().lower() in ("nan", "infinity", "-infinity"):
+        return float(value)
+    number = float(_decimal(value, t.DOUBLE))
+    if math.isinf(number):
+        raise ValueError(f"{_show(value)} is out of range for double precision")
+    return number
+
+
+def _real(value: Any) -> float:
+    number = _double(value)
+    if math.isfinite(number) and abs(number) > 3.4028235677973366e38:
+        raise ValueError(f"{_show(value)} is out of range for real")
+    return number
+
+
+def _boolean(value: Any) -> bool:
+    if isinstance(value, bool):
+        return value
+    raise ValueError(f"{_show(value)} is not a valid boolean")
+
+
+def _varchar(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int | Decimal):
+        return str(value)
+    raise ValueError(f"{_show(value)} is not a valid varchar")
+
+
+def _bytea(value: Any) -> bytes:
+    if not isinstance(value, str):
+        raise ValueError(f"{_show(value)} is not a valid bytea")
+    if value.startswith("\\x"):
+        try:
+            return bytes.fromhex(value[2:])
+        except ValueError:
+            raise ValueError(f"{_show(value)} is not a valid bytea") from None
+    return value.encode()
+
+
+def _date(value: Any) -> dt.date:
+    if isinstance(value, int) and not isinstance(value, bool):
+        try:
+            return dt.date(1970, 1, 1) + dt.timedelta(days=value)
+        except OverflowError:
+            raise ValueError(f"{value} is out of range for date") from None
+    if isinstance(value, str):
+        try:
+            return dt.date.fromisoformat(value.strip())
+        except ValueError:
+            pass
+    raise ValueError(f"{_show(value)} is not a valid date")
+
+
+def _time(value: Any) -> int:
+    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 86_400_000_000:
+        return value
+    if isinstance(value, str):
+        try:
+            at = dt.time.fromisoformat(value.strip())
+            return ((at.hour * 60 + at.minute) * 60 + at.second) * 1_000_000 + at.microsecond
+        except ValueError:
+            pass
+    raise ValueError(f"{_show(value)} is not a valid time")
+
+
+def _timestamp(value: Any) -> int:
+    return _instant(value, t.TIMESTAMP)
+
+
+def _timestamptz(value: Any) -> int:
+    return _instant(value, t.TIMESTAMPTZ)
+
+
+def _instant(value: Any, type: t.Type) -> int:
+    """Microseconds since 1970 UTC, from ISO text or an epoch number whose unit its size tells."""
+    if isinstance(value, bool):
+        raise ValueError(f"{_show(value)} is not a valid {type}")
+    if isinstance(value, int):
+        return from_epoch(value)
+    if isinstance(value, Decimal):
+        return int((value * 1_000_000).to_integral_value(ROUND_HALF_UP))
+    if isinstance(value, str):
+        try:
+            at = dt.datetime.fromisoformat(_iso(value.strip()))
+        except ValueError:
+            raise ValueError(f"{_show(value)} is not a valid {type}") from None
+        if at.tzinfo is not None:
+            at = at.astimezone(dt.UTC).replace(tzinfo=None)
+        return (at - _EPOCH) // _MICROSECOND
+    raise ValueError(f"{_show(value)} is not a valid {type}")
+
+
+def _iso(text: str) -> str:
+    """ISO text with at most six digits of a second's fraction."""
+    head, dot, tail = text.partition(".")
+    if not dot:
+        return text
+    digits = len(tail) - len(tail.lstrip("0123456789"))
+    return f"{head}.{tail[: min(digits, 6)]}{tail[digits:]}"
+
+
+# An epoch number says its unit by its size: seconds up to the year 5138, then milli-, micro-, nanoseconds.
+EPOCH_UNITS = ((10**11, 1_000_000), (10**14, 1_000), (10**17, 1))
+
+
+def from_epoch(value: int) -> int:
+    """Microseconds since 1970 from a number of seconds, milli-, micro- or nanoseconds."""
+    for limit, factor in EPOCH_UNITS:
+        if abs(value) < limit:
+            return value * factor
+    if abs(value) >= 1 << 63:
+        raise ValueError(f"{value} is out of range for timestamp")
+    return value // 1000 if value >= 0 else -(-value // 1000)
+
+
+def _array(element: Convert) -> Convert:
+    def convert(value: Any) -> Any:
+        if not isinstance(value, list):
+            raise ValueError(f"{_show(value)} is not an array")
+        return [None if v is None else element(v) for v in value]
+
+    return convert
+
+
+def _struct(fields: list[tuple[str, Convert]]) -> Convert:
+    def convert(value: Any) -> Any:
+        if not isinstance(value, dict):
+            raise ValueError(f"{_show(value)} is not an object")
+        return pick(value, fields)
+
+    return convert
+
+
+def pick(value: dict[str, Any], fields: list[tuple[str, Convert]]) -> dict[str, Any]:
+    """The fields of an object, converted; names match exactly, else without regard to case."""
+    folded: dict[str, Any] | None = None
+    result: dict[str, Any] = {}
+    for name, convert in fields:
+        item = value.get(name)
+        if item is None and name not in value:
+            if folded is None:
+                folded = {k.lower(): v for k, v in value.items()}
+            item = folded.get(name.lower())
+        if item is not None:
+            try:
+                item = convert(item)
+            except ValueError as error:
+                raise ValueError(f"{name}: {error}") from None
+        result[name] = item
+    return result
+
+
+def _map(key: Convert, value: Convert) -> Convert:
+    def convert(item: Any) -> Any:
+        if not isinstance(item, dict):
+            raise ValueError(f"{_show(item)} is not an object")
+        return [(key(k), None if v is None else value(v)) for k, v in item.items()]
+
+    return convert
+
+
+def to_jsonb(value: Any) -> str:
+    """JSON text in PostgreSQL's canonical form: keys by length then bytes, `": "` and `", "` between."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int):
+        return str(value)
+    if isinstance(value, Decimal):
+        return format(value, "f")
+    if isinstance(value, str):
+        return json.dumps(value, ensure_ascii=False)
+    if isinstance(value, list):
+        return "[" + ", ".join(map(to_jsonb, value)) + "]"
+    items = sorted(value.items(), key=lambda kv: (len(kv[0].encode()), kv[0].encode()))
+    return "{" + ", ".join(f"{json.dumps(k, ensure_ascii=False)}: {to_jsonb(v)}" for k, v in items) + "}"
+
+
+def _interval(value: Any) -> Any:
+    raise ValueError("an interval cannot be read from JSON")
+
+
+def _show(value: Any) -> str:
+    text = to_jsonb(value) if isinstance(value, dict | list) else repr(value)
+    if isinstance(value, Decimal):
+        text = str(value)
+    return text if len(text) <= 60 else text[:57] + "…"
+
+
+_SCALARS: dict[t.Type, Convert] = {
+    t.BOOLEAN: _boolean, t.REAL: _real, t.DOUBLE: _double, t.VARCHAR: _varchar, t.BYTEA: _bytea,
+    t.DATE: _date, t.TIME: _time, t.TIMESTAMP: _timestamp, t.TIMESTAMPTZ: _timestamptz,
+    t.JSONB: to_jsonb, t.INTERVAL: _interval,
+}  # fmt: skip
+
+
+
+_CONTEXT = decimal.Context(prec=60)

@@ -1,0 +1,149 @@
+"""Iceberg catalogs as Spark sees them: the embedded lake, and the foreign ones that sinks and sources name."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from icestream.config import Home
+from icestream.errors import ConnectorError
+from icestream.lake.jvm import JavaObject, Jvm, java_message
+from icestream.lake.table import LakeTable
+from icestream.types import Type, backtick, stored_spark_type
+
+LAKE = "lake"
+SYSTEM = "icestream"
+"""The namespace of the engine's own tables: epoch logs, ledgers."""
+DEAD_LETTERS = "dead_letters"
+OWNER = "icestream.object"
+
+TABLE_PROPERTIES = {
+    "write.metadata.previous-versions-max": "20",
+    "write.metadata.delete-after-commit.enabled": "true",
+    "write.parquet.compression-codec": "zstd",
+}
+
+
+@dataclass(frozen=True)
+class CatalogSpec:
+    """A catalog's name in Spark and its Iceberg properties, secrets among them: never print it."""
+
+    name: str
+    properties: Mapping[str, str] = field(repr=False)
+
+    @classmethod
+    def foreign(cls, properties: Mapping[str, str]) -> CatalogSpec:
+        """A catalog named by its properties, so that equal ones are one."""
+        digest = hashlib.sha256(json.dumps(dict(properties), sort_keys=True).encode()).hexdigest()
+        return cls(f"foreign_{digest[:12]}", dict(properties))
+
+    def spark_conf(self) -> dict[str, str]:
+        """The Spark settings that make the catalog known."""
+        prefix = f"spark.sql.catalog.{self.name}"
+        conf = {prefix: "org.apache.iceberg.spark.SparkCatalog", f"{prefix}.cache-enabled": "false"}
+        return conf | {f"{prefix}.{k}": v for k, v in self.properties.items()}
+
+
+def embedded(home: Home) -> CatalogSpec:
+    """The home's own catalog: JDBC on SQLite, readable by PyIceberg's SqlCatalog under the name `lake`."""
+    return CatalogSpec(
+        LAKE,
+        {
+            "type": "jdbc",
+            "uri": f"jdbc:sqlite:{home.lake_catalog}?busy_timeout=60000&journal_mode=WAL",
+            "jdbc.schema-version": "V1",
+            "warehouse": home.warehouse.as_uri(),
+        },
+    )
+
+
+class Lake:
+    """All tables the engine touches, in the embedded catalog and in foreign ones."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self.spark = spark
+        self.jvm = Jvm(spark)
+        self._namespaces: set[tuple[str, ...]] = set()
+
+    def use(self, spec: CatalogSpec) -> None:
+        """Make a foreign catalog known to the session."""
+        for key, value in spec.spark_conf().items():
+            self.spark.conf.set(key, value)
+
+    def table(self, *name: str, owned: bool) -> LakeTable:
+        """The table of that name; it need not exist yet."""
+        return LakeTable(self.jvm, name, owned=owned)
+
+    def exists(self, table: LakeTable) -> bool:
+        """Whether the catalog has that table."""
+        try:
+            self.jvm.load(table.sql)
+        except (Py4JJavaError, PySparkException) as error:
+            text = str(error)
+            if "NoSuchTable" in text or "NoSuchNamespace" in text or "TABLE_OR_VIEW_NOT_FOUND" in text:
+                return False
+            raise self.unreachable(table, error) from error
+        return True
+
+    def unreachable(self, table: LakeTable, error: Exception) -> ConnectorError:
+        """The catalog failed, and not for want of the table."""
+        text = java_message(error) if isinstance(error, Py4JJavaError) else str(error).splitlines()[0]
+        return ConnectorError(
+            f"the catalog of {'.'.join(table.parts[1:])} cannot be used: {text}",
+            object=table.name,
+            remedy="check catalog.type, catalog.uri, warehouse.path and the credentials",
+        )
+
+    def create(
+        self,
+        table: LakeTable,
+        columns: Sequence[tuple[str, Type]],
+        *,
+        partition_by: str | None = None,
+        order_key: str | None = None,
+        properties: Mapping[str, str] | None = None,
+        format_version: int = 3,
+    ) -> None:
+        """Create the table, and its namespace where that is missing."""
+        self.create_namespace(table.parts[:-1])
+        body = ", ".join(f"{backtick(n)} {stored_spark_type(t)}" for n, t in columns)
+        merged = TABLE_PROPERTIES | {"format-version": str(format_version)} | dict(properties or {})
+        props = ", ".join(f"{literal(k)} = {literal(v)}" for k, v in merged.items())
+        partitions = f" PARTITIONED BY ({partition_by})" if partition_by else ""
+        text = f"CREATE TABLE {table.sql} ({body}) USING iceberg{partitions} TBLPROPERTIES ({props})"
+        try:
+            self.spark.sql(text)
+            if order_key:
+                self.spark.sql(f"ALTER TABLE {table.sql} WRITE ORDERED BY {order_key}")
+        except (Py4JJavaError, PySparkException) as error:
+            raise self.unreachable(table, error) from error
+
+    def create_namespace(self, name: tuple[str, ...]) -> None:
+        """Create the namespace if it is missing."""
+        if name in self._namespaces:
+            return
+        try:
+            self.spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {'.'.join(map(backtick, name))}")
+        except (Py4JJavaError, PySparkException) as error:
+            raise self.unreachable(self.table(*name, "*", owned=False), error) from error
+        self._namespaces.add(name)
+
+    def drop(self, table: LakeTable) -> None:
+        """Drop the table and its files."""
+        self.spark.sql(f"DROP TABLE IF EXISTS {table.sql} PURGE")
+
+    def schema(self, table: LakeTable) -> list[tuple[str, str, JavaObject]]:
+        """The table's columns: name, Iceberg type as text, and the Java field."""
+        fields = table.load().schema().columns()
+        return [(str(f.name()), str(f.type().toString()), f) for f in fields]
+
+
+def literal(text: str) -> str:
+    """A string literal of Spark SQL."""
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"

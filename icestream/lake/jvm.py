@@ -1,0 +1,66 @@
+"""The narrow door to Iceberg's Java API through Py4J: tables, snapshots, exceptions, the head guard."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from py4j.protocol import Py4JJavaError
+from pyspark.java_gateway import ensure_callback_server_started
+from pyspark.sql import SparkSession
+
+JavaObject = Any
+
+
+class Jvm:
+    """Iceberg as the driver's JVM offers it, for one Spark session."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self.spark = spark
+        self.iceberg = spark._jvm.org.apache.iceberg
+        ensure_callback_server_started(spark.sparkContext._gateway)
+
+    def load(self, table: str) -> JavaObject:
+        """The Iceberg table of that full Spark name (catalog.namespace.table), freshly loaded."""
+        return self.iceberg.spark.Spark3Util.loadIcebergTable(self.spark._jsparkSession, table)
+
+
+class HeadGuard:
+    """Asserts, inside a commit, that the table's head is the snapshot the commit was prepared on.
+
+    Iceberg refreshes a table before its first attempt, so checking beforehand would be a race.
+    """
+
+    def __init__(self, expected: int | None) -> None:
+        self.expected = expected
+
+    def validate(self, ancestors: JavaObject) -> bool:
+        """Called by Iceberg with the ancestry of the snapshot it is about to build on."""
+        iterator = ancestors.iterator()
+        head = iterator.next().snapshotId() if iterator.hasNext() else None
+        return bool(head == self.expected)
+
+    def errorMessage(self) -> str:
+        """Called by Iceberg for the exception's text."""
+        return f"the head is no longer {self.expected}"
+
+    class Java:
+        """Py4J: the Java interface this class implements."""
+
+        implements = ("org.apache.iceberg.SnapshotAncestryValidator",)
+
+
+def java_class(error: Py4JJavaError) -> str:
+    """The simple name of the Java exception's class."""
+    return str(error.java_exception.getClass().getSimpleName())
+
+
+def java_message(error: Py4JJavaError) -> str:
+    """One readable line: the deepest cause that says something."""
+    cause, best = error.java_exception, ""
+    for _ in range(12):
+        if cause is None:
+            break
+        text = cause.getMessage()
+        best = str(text) if text else best
+        cause = cause.getCause()
+    return best.strip().splitlines()[0] if best.strip() else java_class(error)

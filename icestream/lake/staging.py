@@ -1,0 +1,49 @@
+"""Writing a frame's rows as data files of a table without committing them."""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from icestream import faults
+from icestream.lake.jvm import JavaObject
+from icestream.lake.table import LakeTable
+from icestream.types import backtick
+
+LINEAGE = ("_row_id", "_last_updated_sequence_number")
+
+
+@dataclass(frozen=True)
+class Staged:
+    """Data files that exist but belong to no snapshot yet."""
+
+    files: list[JavaObject]
+    rows: int
+    bytes: int
+
+
+def stage(frame: DataFrame, table: LakeTable) -> Staged:
+    """Write the frame with Spark's own Iceberg writer, distributed, and hand back the uncommitted files.
+
+    The frame's columns are matched by name; columns the table has beyond them are written as NULL.
+    """
+    java = table.load()
+    schema = java.schema()
+    names = [str(field.name()) for field in schema.columns()]
+    have = set(frame.columns)
+    columns = [F.col(backtick(n)) if n in have else F.lit(None).alias(n) for n in names]
+    version = java.operations().current().formatVersion()
+    if version >= 3:
+        columns += [F.lit(None).cast("bigint").alias(n) for n in LINEAGE]
+    key = str(uuid.uuid4())
+    frame.select(*columns).write.format("iceberg").option(
+        "rewritten-file-scan-task-set-id", key
+    ).option("check-nullability", "false").mode("append").save(table.sql)
+    coordinator = table.jvm.iceberg.spark.FileRewriteCoordinator.get()
+    files = list(coordinator.fetchNewFiles(java, key))
+    coordinator.clearRewrite(java, key)
+    faults.reach("files-written")
+    return Staged(files, sum(f.recordCount() for f in files), sum(f.fileSizeInBytes() for f in files))

@@ -1,0 +1,105 @@
+"""What a commit says about itself: the stamp in every snapshot's summary, and the record in the epoch log.
+
+Both are small JSON texts in a snapshot summary property, so that any Iceberg reader can see them. A stamp says
+which epoch a table's snapshot belongs to and which source ranges that epoch read; the record, committed
+last, says that the epoch is complete and at which snapshot every object stands.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+STAMP = "icestream.stamp"
+RECORD = "icestream.record"
+
+Offset = Mapping[str, Any]
+"""A position in a source, in that source's own JSON form."""
+
+
+@dataclass(frozen=True)
+class Range:
+    """[start, end) of one source."""
+
+    start: Offset
+    end: Offset
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing lies between start and end."""
+        return self.start == self.end
+
+
+@dataclass(frozen=True)
+class Stamp:
+    """The mark on a table's snapshot. A fence repeats the table's newest epoch under a new incarnation."""
+
+    pipeline: str
+    incarnation: int
+    plan: int
+    epoch: int
+    time: int
+    ranges: Mapping[str, Range]
+    fence: bool = False
+
+    def to_json(self) -> str:
+        """The text kept in the snapshot summary."""
+        return json.dumps(asdict(self), separators=(",", ":"), sort_keys=True)
+
+    @classmethod
+    def from_json(cls, text: str) -> Stamp:
+        """The stamp of that text."""
+        raw = json.loads(text)
+        ranges = {k: Range(v["start"], v["end"]) for k, v in raw.pop("ranges").items()}
+        return cls(ranges=ranges, **raw)
+
+
+@dataclass(frozen=True)
+class ObjectAt:
+    """Where an object stands: its table's snapshot, and how far into each source it has read.
+
+    `position` is kept only while the object is behind the record's own source positions, as a sink
+    with a longer commit interval is.
+    """
+
+    epoch: int
+    table: str | None = None
+    uuid: str | None = None
+    snapshot: int | None = None
+    position: Mapping[str, Offset] | None = None
+
+
+@dataclass(frozen=True)
+class Record:
+    """A completed epoch: everything before `sources` is in every object (but for those with a `position`)."""
+
+    pipeline: str
+    incarnation: int
+    plan: int
+    epoch: int
+    time: int
+    sources: Mapping[str, Offset] = field(default_factory=dict)
+    objects: Mapping[str, ObjectAt] = field(default_factory=dict)
+    counters: Mapping[str, int] = field(default_factory=dict)
+
+    def to_json(self) -> str:
+        """The text kept in the log's snapshot summary."""
+        return json.dumps(asdict(self), separators=(",", ":"), sort_keys=True)
+
+    @classmethod
+    def from_json(cls, text: str) -> Record:
+        """The record of that text."""
+        raw = json.loads(text)
+        objects = {k: ObjectAt(**v) for k, v in raw.pop("objects").items()}
+        return cls(objects=objects, **raw)
+
+    def position_of(self, object: str) -> Mapping[str, Offset]:
+        """How far that object has read each source."""
+        at = self.objects.get(object)
+        return self.sources if at is None or at.position is None else at.position
+
+    def with_incarnation(self, incarnation: int, plan: int) -> Record:
+        """The same state, owned by another process."""
+        return replace(self, incarnation=incarnation, plan=plan)

@@ -1,0 +1,196 @@
+"""One Iceberg table: its snapshots and stamps, and the guarded commit that every write goes through."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+from py4j.protocol import Py4JJavaError
+
+from icestream import faults
+from icestream.errors import FencedError, LakeError
+from icestream.lake.jvm import HeadGuard, JavaObject, Jvm, java_class, java_message
+from icestream.lake.stamp import STAMP, Stamp
+from icestream.types import backtick
+
+ATTEMPTS = 8
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """A snapshot as the engine looks at it."""
+
+    id: int
+    parent: int | None
+    operation: str
+    summary: Mapping[str, str]
+
+    @property
+    def stamp(self) -> Stamp | None:
+        """The stamp, if a pipeline of icestream made this snapshot."""
+        text = self.summary.get(STAMP)
+        return Stamp.from_json(text) if text else None
+
+
+class LakeTable:
+    """A table of any Iceberg catalog, by its full Spark name. `owned` tables have no writer but the engine."""
+
+    def __init__(self, jvm: Jvm, name: tuple[str, ...], *, owned: bool) -> None:
+        self.jvm = jvm
+        self.parts = name
+        self.owned = owned
+
+    @property
+    def name(self) -> str:
+        """catalog.namespace.table, as people read it."""
+        return ".".join(self.parts)
+
+    @property
+    def sql(self) -> str:
+        """The name, quoted for Spark SQL."""
+        return ".".join(backtick(p) for p in self.parts)
+
+    def load(self) -> JavaObject:
+        """The Java table, fresh from its catalog."""
+        try:
+            return self.jvm.load(self.sql)
+        except Py4JJavaError as error:
+            raise LakeError(
+                f"table {self.name} cannot be loaded: {java_message(error)}",
+                remedy="if it was dropped or moved by hand, restore it or drop the object that writes it",
+            ) from error
+
+    def head(self, java: JavaObject | None = None) -> Snapshot | None:
+        """The current snapshot, or None for a table without one."""
+        return next(self.ancestry(java), None)
+
+    def ancestry(self, java: JavaObject | None = None) -> Iterator[Snapshot]:
+        """The snapshots from the head back, as far as they are kept."""
+        java = java or self.load()
+        current = java.currentSnapshot()
+        while current is not None:
+            parent = current.parentId()
+            summary = {str(k): str(v) for k, v in dict(current.summary()).items()}
+            yield Snapshot(current.snapshotId(), parent, str(current.operation()), summary)
+            current = java.snapshot(parent) if parent is not None else None
+
+    def newest_stamp(self, pipeline: str) -> tuple[Stamp, Snapshot] | None:
+        """The newest stamp of that pipeline on this table, with its snapshot."""
+        for snapshot in self.ancestry():
+            stamp = snapshot.stamp
+            if stamp is not None and stamp.pipeline == pipeline:
+                return stamp, snapshot
+        return None
+
+    def uuid(self) -> str:
+        """The table's identity: a table dropped and made again has another."""
+        return str(self.load().uuid())
+
+    def append(
+        self,
+        files: list[JavaObject],
+        stamp: Stamp,
+        base: int | None,
+        extra: Mapping[str, str] | None = None,
+    ) -> int:
+        """Commit staged files (or none: a fence, a record) with a stamp, exactly once, and give the snapshot's id.
+
+        `base` is the snapshot the caller prepared on. The commit asserts it as the head; what to do
+        when something else came in between is decided by `reconcile`.
+        """
+
+        def update(java: JavaObject) -> JavaObject:
+            operation = java.newAppend() if files else java.newFastAppend()
+            for file in files:
+                operation.appendFile(file)
+            return operation
+
+        return self.commit(update, stamp, base, extra or {})
+
+    def commit(
+        self,
+        update: Callable[[JavaObject], JavaObject],
+        stamp: Stamp,
+        base: int | None,
+        extra: Mapping[str, str],
+    ) -> int:
+        """Run one guarded, stamped snapshot update; any exception counts as an unknown outcome until looked at."""
+        failure: Py4JJavaError | None = None
+        for attempt in range(ATTEMPTS):
+            java = self.load()
+            base, done = self.reconcile(java, stamp, base)
+            if done is not None:
+                return done
+            operation = update(java)
+            operation.set(STAMP, stamp.to_json())
+            for key, value in extra.items():
+                operation.set(key, value)
+            operation.validateWith(HeadGuard(base))
+            try:
+                operation.commit()
+            except Py4JJavaError as error:
+                failure = error
+                if attempt:
+                    time.sleep(min(0.05 * 2**attempt, 2.0))
+                continue
+            faults.reach("commit-sent")
+            head = self.load().currentSnapshot()
+            if head is not None and head.summary().get(STAMP) == stamp.to_json():
+                return int(head.snapshotId())
+        assert failure is not None or attempt
+        java = self.load()
+        _, done = self.reconcile(java, stamp, base)
+        if done is not None:
+            return done
+        reason = f"{java_class(failure)}: {java_message(failure)}" if failure else "the head keeps moving"
+        raise LakeError(
+            f"the commit to {self.name} failed {ATTEMPTS} times: {reason}",
+            object=self.name,
+            remedy="nothing was lost: the epoch is taken up again at the next start",
+        )
+
+    def reconcile(
+        self, java: JavaObject, stamp: Stamp, base: int | None
+    ) -> tuple[int | None, int | None]:
+        """Look at what came after `base`. Gives (the head to commit on, own snapshot if it is already there).
+
+        Raises FencedError when a newer incarnation owns the table, LakeError when the table is not
+        the one that was recorded or somebody else changed a table the engine owns.
+        """
+        head: int | None = None
+        for index, snapshot in enumerate(self.ancestry(java)):
+            if index == 0:
+                head = snapshot.id
+            if snapshot.id == base:
+                return head, None
+            mark = snapshot.stamp
+            if mark is not None and mark.pipeline == stamp.pipeline:
+                if mark.incarnation > stamp.incarnation:
+                    raise FencedError(
+                        "another process has taken over this home; this one stops and commits nothing more",
+                        object=self.name,
+                    )
+                if mark == stamp:
+                    return head, snapshot.id
+                raise LakeError(
+                    f"{self.name} carries an unexpected stamp of epoch {mark.epoch} "
+                    f"(incarnation {mark.incarnation})",
+                    object=self.name,
+                )
+            if self.owned and snapshot.operation != "replace":
+                raise LakeError(
+                    f"{self.name} belongs to this engine, but somebody else committed "
+                    f"a snapshot ({snapshot.operation}, {snapshot.id})",
+                    object=self.name,
+                    remedy=f"roll the table back to snapshot {base}, then start again; "
+                    "to change rows from outside use a sink's table",
+                )
+        if base is None:
+            return head, None
+        raise LakeError(
+            f"the recorded snapshot {base} of {self.name} is no longer in its history",
+            object=self.name,
+            remedy="the table was rolled back, replaced or expired from outside; "
+            "drop and create the object to start over",
+        )
