@@ -61,11 +61,13 @@ def expression(cursor: Cursor, what: str, *stops: tuple[str, ...], alias: bool =
     others = [key for key, value in select.args.items() if value and key != "expressions"]
     if len(trees) != 1 or others:
         raise SqlError(f"expected {what}", place=cursor.place(first))
-    tree = trees[0]
-    if not alias and isinstance(tree, exp.Alias | exp.Star):
-        raise SqlError(f"expected {what} without an alias", place=cursor.place(first))
-    tree.pop()
-    return _finished(cursor, tree, first, last)
+    made = _finished(cursor, trees[0].pop(), first, last)
+    if not alias and isinstance(made.tree, exp.Star):
+        raise SqlError(f"expected {what}, found *", place=made.place)
+    if not alias and isinstance(made.tree, exp.Alias):
+        name = made.place_of(made.tree.args["alias"])
+        raise SqlError(f"expected {what} without an alias", place=name)
+    return made
 
 
 def expressions(
