@@ -7,11 +7,12 @@ cannot be decoded never raises: it is left out of the columns and named with its
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
-
-import pyarrow as pa
+from typing import TYPE_CHECKING, Protocol
 
 from icestream.types import Type
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,7 @@ class Decoder(Protocol):
 
 def check_not_null(fields: tuple[FieldSpec, ...], decoded: Decoded) -> Decoded:
     """Add a reason for each record that leaves a NOT NULL column empty."""
+    import pyarrow as pa
     import pyarrow.compute as pc
 
     errors = decoded.errors

@@ -30,20 +30,23 @@ class JsonDecoder:
     """Decodes JSON objects into the given columns; fields the columns do not name are ignored."""
 
     fields: tuple[FieldSpec, ...]
+    numbers: str = values.GUESS
+    """timestamptz.handling.mode: what a number means for a timestamptz."""
 
     def decode(self, payloads: pa.BinaryArray) -> Decoded:
         """Every payload as a row, or its reason."""
-        batch = _Batch(self.fields)
+        batch = _Batch(self.fields, self.numbers)
         return check_not_null(self.fields, batch.decode(payloads))
 
 
 class _Batch:
     """The work on one batch: which names and shapes its records have, and what was decoded so far."""
 
-    def __init__(self, fields: tuple[FieldSpec, ...]) -> None:
+    def __init__(self, fields: tuple[FieldSpec, ...], numbers: str) -> None:
         self.fields = fields
+        self.numbers = numbers
         self.types = [t_arrow(f.type) for f in fields]
-        self.converters = [(f.name, values.converter(f.type)) for f in fields]
+        self.converters = [(f.name, values.converter(f.type, numbers)) for f in fields]
         self.parts: list[Decoded] = []
         self.keys: list[str] = []
 

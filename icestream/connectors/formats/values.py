@@ -22,6 +22,16 @@ _INTEGERS = {t.SMALLINT: 15, t.INTEGER: 31, t.BIGINT: 63}
 _EPOCH = dt.datetime(1970, 1, 1)
 _MICROSECOND = dt.timedelta(microseconds=1)
 
+GUESS = "guess_number_unit"
+NUMBERS: dict[str, int | None] = {
+    GUESS: None,
+    "micro": 1,
+    "milli": 1000,
+    "utc_string": 0,
+    "utc_without_suffix": 0,
+}
+"""What a number is for a timestamptz: so many microseconds; None: its size tells, 0: not accepted."""
+
 
 def parse(text: str) -> Any:
     """A JSON text as Python values: integers as int, all other numbers as Decimal."""
@@ -32,19 +42,24 @@ def _constant(name: str) -> Any:
     raise ValueError(f"{name} is not JSON")
 
 
-def converter(type: t.Type) -> Convert:
-    """A function that turns one JSON value (not None) into a value of that type, or raises ValueError."""
+def converter(type: t.Type, numbers: str = GUESS) -> Convert:
+    """A function that turns one JSON value (not None) into a value of that type, or raises ValueError.
+
+    `numbers` says what a number means for a timestamptz: a key of NUMBERS.
+    """
     match type:
         case t.NumericType():
             return lambda v: to_numeric(v, type)
         case t.ArrayType(element=element):
-            return _array(converter(element))
+            return _array(converter(element, numbers))
         case t.StructType(fields=fields):
-            return _struct([(f.name, converter(f.type)) for f in fields])
+            return _struct([(f.name, converter(f.type, numbers)) for f in fields])
         case t.MapType(key=key, value=value):
-            return _map(converter(key), converter(value))
+            return _map(converter(key, numbers), converter(value, numbers))
         case t.SMALLINT | t.INTEGER | t.BIGINT:
             return lambda v: to_integer(v, type)
+        case t.TIMESTAMPTZ:
+            return lambda v: _instant(v, type, NUMBERS[numbers])
     return _SCALARS[type]
 
 
@@ -162,16 +177,12 @@ def _timestamp(value: Any) -> int:
     return _instant(value, t.TIMESTAMP)
 
 
-def _timestamptz(value: Any) -> int:
-    return _instant(value, t.TIMESTAMPTZ)
-
-
-def _instant(value: Any, type: t.Type) -> int:
-    """Microseconds since 1970 UTC, from ISO text or an epoch number whose unit its size tells."""
-    if isinstance(value, bool):
+def _instant(value: Any, type: t.Type, unit: int | None = None) -> int:
+    """Microseconds since 1970 UTC, from ISO text or an epoch number whose unit is given or told by its size."""
+    if isinstance(value, bool) or (unit == 0 and not isinstance(value, str)):
         raise ValueError(f"{_show(value)} is not a valid {type}")
     if isinstance(value, int):
-        return from_epoch(value)
+        return from_epoch(value) if unit is None else value * unit
     if isinstance(value, Decimal):
         return int((value * 1_000_000).to_integral_value(ROUND_HALF_UP))
     if isinstance(value, str):
@@ -269,7 +280,11 @@ def to_jsonb(value: Any) -> str:
     if isinstance(value, list):
         return "[" + ", ".join(map(to_jsonb, value)) + "]"
     items = sorted(value.items(), key=lambda kv: (len(kv[0].encode()), kv[0].encode()))
-    return "{" + ", ".join(f"{json.dumps(k, ensure_ascii=False)}: {to_jsonb(v)}" for k, v in items) + "}"
+    return (
+        "{"
+        + ", ".join(f"{json.dumps(k, ensure_ascii=False)}: {to_jsonb(v)}" for k, v in items)
+        + "}"
+    )
 
 
 def _interval(value: Any) -> Any:
@@ -285,10 +300,9 @@ def _show(value: Any) -> str:
 
 _SCALARS: dict[t.Type, Convert] = {
     t.BOOLEAN: _boolean, t.REAL: _real, t.DOUBLE: _double, t.VARCHAR: _varchar, t.BYTEA: _bytea,
-    t.DATE: _date, t.TIME: _time, t.TIMESTAMP: _timestamp, t.TIMESTAMPTZ: _timestamptz,
+    t.DATE: _date, t.TIME: _time, t.TIMESTAMP: _timestamp,
     t.JSONB: to_jsonb, t.INTERVAL: _interval,
 }  # fmt: skip
-
 
 
 _CONTEXT = decimal.Context(prec=60)

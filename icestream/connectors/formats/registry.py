@@ -1,0 +1,123 @@
+"""FORMAT … ENCODE …: which pairs there are, the options of each, and the decoder it gives.
+
+Nothing is imported until a decoder is asked for, so that statements can be checked without Arrow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from icestream.connectors.formats import Decoder, FieldSpec
+from icestream.errors import NotSupportedError, Place, SqlError, did_you_mean
+from icestream.sql.options import OptionSpec, Settings
+
+Factory = Callable[[tuple[FieldSpec, ...], Settings], Decoder]
+
+
+@dataclass(frozen=True)
+class Format:
+    """One FORMAT and ENCODE. `decoder` is None where the source itself gives typed rows."""
+
+    options: tuple[OptionSpec, ...] = ()
+    decoder: Factory | None = None
+
+
+def _json(fields: tuple[FieldSpec, ...], settings: Settings) -> Decoder:
+    from icestream.connectors.formats.json import JsonDecoder
+
+    return JsonDecoder(fields, settings.string("timestamptz.handling.mode"))
+
+
+def _csv(fields: tuple[FieldSpec, ...], settings: Settings) -> Decoder:
+    from icestream.connectors.formats.csv import CsvDecoder
+
+    return CsvDecoder(fields, settings.string("delimiter"))
+
+
+def _bytes(fields: tuple[FieldSpec, ...], settings: Settings) -> Decoder:
+    from icestream.connectors.formats.bytes import BytesDecoder
+
+    return BytesDecoder(fields)
+
+
+JSON_OPTIONS = (
+    OptionSpec(
+        "timestamptz.handling.mode",
+        default="guess_number_unit",
+        choices=("guess_number_unit", "micro", "milli", "utc_string", "utc_without_suffix"),
+        help="what a timestamptz is in the JSON: a number of that unit (guessed by its size), or text",
+    ),
+)
+
+CSV_OPTIONS = (
+    OptionSpec(
+        "without_header",
+        "bool",
+        False,
+        "false: the first line of each file names its columns; messages have no header: true",
+    ),
+    OptionSpec("delimiter", default=",", help="the character between two fields"),
+)
+
+FORMATS: Mapping[tuple[str, str], Format] = {
+    ("PLAIN", "JSON"): Format(JSON_OPTIONS, _json),
+    ("PLAIN", "CSV"): Format(CSV_OPTIONS, _csv),
+    ("PLAIN", "BYTES"): Format((), _bytes),
+    ("PLAIN", "PARQUET"): Format(),
+}
+
+LATER = {
+    ("PLAIN", "AVRO"), ("PLAIN", "PROTOBUF"), ("NATIVE", "NATIVE"),
+    ("UPSERT", "JSON"), ("UPSERT", "AVRO"), ("UPSERT", "PROTOBUF"),
+    ("DEBEZIUM", "JSON"), ("DEBEZIUM", "AVRO"), ("DEBEZIUM_MONGO", "JSON"),
+    ("MAXWELL", "JSON"), ("CANAL", "JSON"),
+}  # fmt: skip
+
+
+def lookup(format: str, encode: str, place: Place | None = None) -> Format:
+    """The format of that name; raises with the nearest known one, or says that it comes later."""
+    pair = (format.upper(), encode.upper())
+    if pair in FORMATS:
+        return FORMATS[pair]
+    text = f"FORMAT {pair[0]} ENCODE {pair[1]}"
+    if pair in LATER:
+        raise NotSupportedError(text, place=place)
+    known = [f"FORMAT {f} ENCODE {e}" for f, e in FORMATS]
+    raise SqlError(
+        f"there is no {text}",
+        place=place,
+        remedy=did_you_mean(text, known) or "one of " + ", ".join(known),
+    )
+
+
+def check(connector: str, format: str, encode: str, settings: Settings) -> None:
+    """What a format's options must be for that connector, without any I/O."""
+    if encode.upper() != "CSV":
+        return
+    delimiter = settings.string("delimiter")
+    if len(delimiter) != 1 or delimiter in '"\r\n' or not delimiter.isascii():
+        raise SqlError(
+            f"delimiter accepts one character, not {delimiter!r}",
+            place=settings.place("delimiter"),
+            remedy="a comma, a semicolon, a bar, or a tab written as E'\\t'",
+        )
+    if not settings.boolean("without_header") and connector not in ("file", "s3"):
+        raise SqlError(
+            f"{settings.what} reads messages, which have no header line",
+            place=settings.place("without_header"),
+            remedy="ENCODE CSV (without_header = 'true'); fields are then matched by their order",
+        )
+
+
+def decoder(format: str, encode: str, fields: tuple[FieldSpec, ...], settings: Settings) -> Decoder:
+    """The decoder that fills those columns. Called on the driver; the answer goes to the executors.
+
+    Raises a SqlError for columns that the format cannot fill.
+    """
+    factory = lookup(format, encode).decoder
+    if factory is None:
+        raise SqlError(
+            f"{settings.what}: ENCODE {encode} gives typed rows, there is nothing to decode"
+        )
+    return factory(fields, settings)

@@ -1,0 +1,187 @@
+"""How a statement names an Iceberg catalog, and the properties that Iceberg wants for it.
+
+The options are RisingWave's. None of them: the embedded lake. What would make the client load foreign
+code (a catalog class, a JDBC driver by URL) is not among them.
+"""
+
+from __future__ import annotations
+
+from icestream.errors import NotSupportedError, SqlError
+from icestream.sql.options import OptionSpec, Settings
+
+CATALOG_OPTIONS: tuple[OptionSpec, ...] = (
+    OptionSpec(
+        "catalog.type",
+        choices=("storage", "rest", "glue", "hive", "jdbc"),
+        help="the kind of catalog; without any catalog option: the embedded lake",
+    ),
+    OptionSpec("catalog.name", help="the catalog's name; a JDBC catalog keeps its tables under it"),
+    OptionSpec("catalog.uri", help="its address: http(s)://…, thrift://… or jdbc:sqlite:…"),
+    OptionSpec("catalog.credential", secret=True, help="REST: client_id:client_secret for OAuth 2"),
+    OptionSpec("catalog.token", secret=True, help="REST: a bearer token"),
+    OptionSpec("catalog.scope", help="REST: the scope to ask for"),
+    OptionSpec("catalog.oauth2_server_uri", help="REST: where tokens are given out"),
+    OptionSpec("catalog.jdbc.user", help="JDBC: the user"),
+    OptionSpec("catalog.jdbc.password", secret=True, help="JDBC: the password"),
+    OptionSpec("warehouse.path", help="where tables live: s3://bucket/path or a directory"),
+    OptionSpec("s3.region", help="the region of the bucket, and of Glue"),
+    OptionSpec("s3.endpoint", help="another server that speaks S3"),
+    OptionSpec("s3.access.key", secret=True, help="the access key"),
+    OptionSpec("s3.secret.key", secret=True, help="the secret key"),
+    OptionSpec("s3.path.style.access", "bool", help="the bucket in the path, not in the host name"),
+    OptionSpec("glue.endpoint", help="another server that speaks Glue"),
+    OptionSpec(
+        "glue.id", help="the Glue catalog's id: the account's, unless another one shares its own"
+    ),
+)
+
+CONNECTION_OPTIONS: tuple[OptionSpec, ...] = (
+    OptionSpec("type", required=True, choices=("iceberg",), help="what the connection is for"),
+    *CATALOG_OPTIONS,
+)
+"""CREATE CONNECTION … WITH (type = 'iceberg', …)"""
+
+TABLE_OPTIONS: tuple[OptionSpec, ...] = (
+    OptionSpec("connection", help="a CREATE CONNECTION that names the catalog"),
+    OptionSpec("database.name", default="public", help="the table's namespace"),
+    OptionSpec("table.name", required=True, help="the table"),
+)
+
+_S3 = ("s3.region", "s3.endpoint", "s3.access.key", "s3.secret.key", "s3.path.style.access")
+_ICEBERG_NAMES = {
+    "catalog.uri": "uri",
+    "catalog.credential": "credential",
+    "catalog.token": "token",
+    "catalog.scope": "scope",
+    "catalog.oauth2_server_uri": "oauth2-server-uri",
+    "catalog.jdbc.user": "jdbc.user",
+    "catalog.jdbc.password": "jdbc.password",
+    "warehouse.path": "warehouse",
+    "s3.region": "client.region",
+    "s3.endpoint": "s3.endpoint",
+    "s3.access.key": "s3.access-key-id",
+    "s3.secret.key": "s3.secret-access-key",
+    "s3.path.style.access": "s3.path-style-access",
+    "glue.endpoint": "glue.endpoint",
+    "glue.id": "glue.id",
+}
+_NEEDS = {
+    "storage": ("warehouse.path",),
+    "rest": ("catalog.uri",),
+    "glue": ("warehouse.path",),
+    "hive": ("catalog.uri",),
+    "jdbc": ("catalog.uri", "catalog.name", "warehouse.path"),
+}
+_ONLY_FOR = {
+    "catalog.credential": ("rest",),
+    "catalog.token": ("rest",),
+    "catalog.scope": ("rest",),
+    "catalog.oauth2_server_uri": ("rest",),
+    "catalog.jdbc.user": ("jdbc",),
+    "catalog.jdbc.password": ("jdbc",),
+    "catalog.uri": ("rest", "hive", "jdbc"),
+    "glue.endpoint": ("glue",),
+    "glue.id": ("glue",),
+}
+
+
+def catalog_type(settings: Settings) -> str | None:
+    """The kind of catalog; None is the embedded lake. A warehouse alone is a `storage` catalog."""
+    declared = settings.optional("catalog.type")
+    return declared or ("storage" if settings["warehouse.path"] is not None else None)
+
+
+def check_catalog(settings: Settings) -> None:
+    """Options that need or exclude each other, without any I/O."""
+    kind = catalog_type(settings)
+    if kind is None:
+        for name in _ICEBERG_NAMES:
+            if settings[name] is not None:
+                raise SqlError(
+                    f"{settings.what}: {name} needs catalog.type",
+                    place=settings.place(name),
+                    remedy="catalog.type = 'rest', 'glue', 'hive', 'jdbc' or 'storage'",
+                )
+        return
+    for name in _NEEDS[kind]:
+        if settings[name] is None:
+            raise SqlError(
+                f"{settings.what} needs the option {name} beside catalog.type = '{kind}'",
+                place=settings.place("catalog.type"),
+            )
+    for name, kinds in _ONLY_FOR.items():
+        if settings[name] is not None and kind not in kinds:
+            raise SqlError(
+                f"{settings.what}: {name} has no meaning for catalog.type = '{kind}'",
+                place=settings.place(name),
+            )
+    if (settings["s3.access.key"] is None) != (settings["s3.secret.key"] is None):
+        raise SqlError(f"{settings.what} needs s3.access.key and s3.secret.key, both or neither")
+    _check_places(settings, kind)
+
+
+def _check_places(settings: Settings, kind: str) -> None:
+    """Warehouses and addresses that the packages at hand can open."""
+    warehouse = settings.optional("warehouse.path") or ""
+    scheme = warehouse.partition("://")[0].lower() if "://" in warehouse else ""
+    if scheme not in ("", "file", "s3", "s3a", "hdfs"):
+        raise NotSupportedError(
+            f"a warehouse on {scheme}://",
+            place=settings.place("warehouse.path"),
+            remedy="s3://…, hdfs://… or a directory",
+        )
+    if kind == "storage" and _on_s3(settings):
+        raise NotSupportedError(
+            "catalog.type = 'storage' on S3, where renaming a file is not atomic",
+            place=settings.place("catalog.type"),
+            remedy="catalog.type = 'rest', 'glue' or 'jdbc' with the same warehouse",
+        )
+    uri = settings.optional("catalog.uri") or ""
+    if kind == "jdbc" and not uri.startswith("jdbc:sqlite:"):
+        raise NotSupportedError(
+            "a JDBC catalog other than SQLite's",
+            place=settings.place("catalog.uri"),
+            remedy="catalog.uri = 'jdbc:sqlite:/path/catalog.db'",
+        )
+    name = settings.optional("catalog.name") or ""
+    if kind == "jdbc" and (name in ("lake", "spark_catalog") or not _plain(name)):
+        raise SqlError(
+            f"{settings.what}: a JDBC catalog cannot be called {name!r}",
+            place=settings.place("catalog.name"),
+            remedy="a name of letters, digits, - and _ that is not the embedded lake's",
+        )
+
+
+def _plain(name: str) -> bool:
+    return bool(name) and all(c.isalnum() or c in "-_" for c in name)
+
+
+def _on_s3(settings: Settings) -> bool:
+    warehouse = (settings.optional("warehouse.path") or "").lower()
+    return warehouse.startswith(("s3://", "s3a://")) or any(settings[n] is not None for n in _S3)
+
+
+def needs_aws(settings: Settings) -> bool:
+    """Whether the Java packages of the group `aws` have to be on the class path."""
+    return catalog_type(settings) == "glue" or _on_s3(settings)
+
+
+def catalog_properties(settings: Settings) -> dict[str, str]:
+    """The Iceberg properties of the catalog that the options name; empty is the embedded lake.
+
+    They hold secrets: never print them.
+    """
+    check_catalog(settings)
+    kind = catalog_type(settings)
+    if kind is None:
+        return {}
+    properties = {"type": "hadoop" if kind == "storage" else kind}
+    for name, iceberg in _ICEBERG_NAMES.items():
+        value = settings[name]
+        if value is not None:
+            properties[iceberg] = str(value).lower() if isinstance(value, bool) else str(value)
+    if kind == "jdbc":
+        properties["jdbc.schema-version"] = "V1"
+    if _on_s3(settings):
+        properties["io-impl"] = "org.apache.iceberg.aws.s3.S3FileIO"
+    return properties
