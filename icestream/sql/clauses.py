@@ -40,10 +40,10 @@ def with_options(cursor: Cursor) -> Options:
 
 
 def option_list(cursor: Cursor) -> Options:
-    """(key = value, …): a key that is there twice is an error."""
+    """(key = value, …), a last comma is allowed: a key that is there twice is an error."""
     cursor.expect("(")
     found: dict[str, Option] = {}
-    while not cursor.at(")") or found:
+    while not cursor.at(")"):
         option = _option(cursor)
         if option.key in found:
             raise SqlError(f"option {option.key} is there twice", place=option.place)

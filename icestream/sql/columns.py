@@ -38,8 +38,8 @@ class ColumnList:
             names.add(column.name)
             if typed and column.type is None and column.generated is None:
                 raise SqlError(f"column {column.name} has no type", place=column.place)
-        if self.wildcard or not typed:
-            return
+        if self.wildcard or not self.columns or not typed:
+            return  # the connector or the query brings the columns
         names.update(name for name in others if name)
         used = [*self.key, *((mark.column, mark.place) for mark in self.watermarks)]
         for name, place in used:
@@ -49,12 +49,12 @@ class ColumnList:
 
 
 def column_list(cursor: Cursor) -> ColumnList:
-    """(column | * | PRIMARY KEY (…) | WATERMARK …, …)"""
+    """(column | * | PRIMARY KEY (…) | WATERMARK …, …), a last comma is allowed"""
     found = ColumnList()
     cursor.expect("(")
     while True:
         _item(cursor, found)
-        if not cursor.accept(","):
+        if not cursor.accept(",") or cursor.at(")"):
             break
     if not cursor.accept(")"):
         cursor.fail(", or )")

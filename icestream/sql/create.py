@@ -122,6 +122,9 @@ def _shared_clause(cursor: Cursor, found: _Clauses) -> bool:
     elif cursor.at("FORMAT"):
         found.once("FORMAT", place)
         found.format = format_encode(cursor)
+    elif cursor.at("ROW", "FORMAT"):
+        remedy = "write FORMAT PLAIN ENCODE JSON"
+        raise SqlError("ROW FORMAT is the old spelling", place=place, remedy=remedy)
     else:
         return False
     return True

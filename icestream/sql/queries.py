@@ -128,6 +128,11 @@ def _fail(cursor: Cursor, last: Token, error: ParseError) -> NoReturn:
 def _refuse_words(cursor: Cursor, first: Token, last: Token) -> None:
     words = cursor.all.between(first.start, last.end)
     for at, token in enumerate(words):
+        before = words[at - 1] if at else token
+        if token.kind == "word" and before.kind == "number" and before.end == token.start:
+            raise SqlError(f"{token.text} is stuck to a number", place=cursor.place(token))
+        if token.upper == "|" and before.upper in ("(", ","):
+            raise NotSupportedError("lambdas (|x| …)", place=cursor.place(token))
         for pattern, what in _NOT_YET:
             if tuple(t.upper for t in words[at : at + len(pattern)]) == pattern:
                 raise NotSupportedError(what, place=cursor.place(token))

@@ -17,7 +17,7 @@ from sqlglot.tokens import TokenType
 
 from icestream.errors import SqlError
 from icestream.sql.dialect import Dialect
-from icestream.sql.source import Source
+from icestream.sql.source import Source, scan
 
 Kind = Literal["word", "name", "string", "number", "operator", "end"]
 
@@ -71,9 +71,25 @@ def tokenize(source: Source) -> Tokens:
         # Literals and comments are known to end here; what is left are marks of template languages.
         place = source.place(error.end or 0)
         raise SqlError("this text cannot be cut into words", place=place) from error
+    _check(raw, source)
     plain = tuple(_plain(token, source.text) for token in raw)
     tokens = tuple(token for one in plain for token in _split(one, source))
     return Tokens(source, tokens, plain)
+
+
+def _check(raw: list[Any], source: Source) -> None:
+    """Nothing but space and our comments lies between tokens: sqlglot knows more comments than we do."""
+    text = list(source.text)
+    for region in scan(source.text):
+        if region.kind == "comment":
+            text[region.start : region.end] = " " * (region.end - region.start)
+    end = 0
+    for token in raw:
+        skipped = "".join(text[end : token.start])
+        if skipped.strip():
+            wrong = source.place(end + len(skipped) - len(skipped.lstrip()))
+            raise SqlError("this text cannot be cut into words", place=wrong)
+        end = token.end + 1
 
 
 def _plain(token: Any, text: str) -> Any:

@@ -125,7 +125,13 @@ def test_on_conflict(clause, meaning):
     assert (table.on_conflict, table.version_columns) == (meaning, ("v",))
 
 
+def test_a_last_comma_is_allowed():
+    table = one("create table t (a int,\n) with (x = 1,)")
+    assert ([c.name for c in table.columns], list(table.options)) == (["a"], ["x"])
+
+
 def test_table_forms():
+    assert one("create table t (primary key (id)) with (connector = 'x')").primary_key == ("id",)
     assert one("create table t (a int) append only").append_only
     assert one("create table t as select 1 as a").query.text == "select 1 as a"
     assert [c.type for c in one("create table t (a, b) as select 1, 2").columns] == [None, None]

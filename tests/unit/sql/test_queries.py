@@ -98,6 +98,7 @@ def test_parses(text):
         ("with a as (insert into ¦t values (1) returning *) select * from a", "inside a query"),
         ("select * into ¦x from t", "SELECT INTO"),
         ("select $¦1", "parameters"),
+        ("select array_transform(a, ¦|x| x * 2) from t", "lambdas"),
     ],
 )
 def test_refused(text, what):
