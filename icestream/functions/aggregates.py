@@ -1,0 +1,294 @@
+"""Aggregates: exact, with PostgreSQL's result types, NULLs and order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from icestream import types as t
+from icestream.functions import casts
+from icestream.functions import fragments as f
+from icestream.functions.coercion import as_numeric, general, numeric_result
+from icestream.functions.expressions import AggregateCall, Expr
+from icestream.functions.function import ANY, ANYELEMENT, Function, Param, Result, Rows, Template
+from icestream.types import Type, spark_type
+
+I2, I4, I8, N, F4, F8 = t.SMALLINT, t.INTEGER, t.BIGINT, t.NUMERIC, t.REAL, t.DOUBLE
+WIDE = t.numeric(38)  # sums of bigint: no digit is lost
+
+
+def _same(types: Sequence[Type]) -> Type:
+    return types[0]
+
+
+def _numeric(types: Sequence[Type]) -> Type:
+    return numeric_result(types[0])
+
+
+def _row(
+    name: str,
+    args: tuple[Param, ...],
+    result: Result,
+    spark: Template,
+    accumulator: tuple[str, ...] | None = None,
+) -> Function:
+    return Function(
+        name, args, result, spark, kind="aggregate", accumulator=accumulator, strict=False
+    )
+
+
+def _mean(a: Sequence[str], e: Sequence[Expr]) -> str:
+    """avg of exact numbers: the exact sum divided once, not Spark's rounded mean."""
+    result = numeric_result(e[0].type)
+    total = f"try_sum(CAST({a[0]} AS DECIMAL({min(28, as_numeric(e[0].type).precision)},{as_numeric(e[0].type).scale})))"
+    scaled = f"try_cast({total} AS DECIMAL(38,{result.scale}))"
+    return f"try_cast(try_divide({scaled}, CAST(count({a[0]}) AS DECIMAL(38,{result.scale}))) AS {spark_type(result)})"
+
+
+def _total(a: Sequence[str], e: Sequence[Expr]) -> str:
+    return f"try_cast(try_sum({a[0]}) AS {spark_type(numeric_result(e[0].type))})"
+
+
+def _extreme(name: str) -> Rows:
+    def template(a: Sequence[str], e: Sequence[Expr]) -> str:
+        if e[0].type == t.INTERVAL:
+            return f"{name}_by({a[0]}, {f.interval_key(a[0])})"
+        return f"{name}({a[0]})"
+
+    kinds = (
+        I2,
+        I4,
+        I8,
+        N,
+        F4,
+        F8,
+        t.VARCHAR,
+        t.DATE,
+        t.TIME,
+        t.TIMESTAMP,
+        t.TIMESTAMPTZ,
+        t.INTERVAL,
+    )
+    return tuple(_row(name, (k,), _same, template, (name,)) for k in kinds)
+
+
+def _spread(name: str, spark: str, root: bool) -> Rows:
+    """stddev and variance: of exact numbers numeric, of floats double; computed in double precision."""
+
+    def exact(a: Sequence[str], e: Sequence[Expr]) -> str:
+        value = f"{spark}(CAST({a[0]} AS DOUBLE))"
+        return (
+            f"try_cast(format_string('%.15e', {value}) AS {spark_type(numeric_result(e[0].type))})"
+        )
+
+    accumulator = ("count", "sum", "sum of squares")
+    return (
+        *(_row(name, (k,), _numeric, exact, accumulator) for k in (I2, I4, I8, N)),
+        *(_row(name, (k,), F8, f"{spark}({{0}})") for k in (F4, F8)),
+    )
+
+
+def _covariance(name: str) -> Function:
+    return _row(name, (F8, F8), F8, name + "({0}, {1})")
+
+
+def _json_list(a: Sequence[str], e: Sequence[Expr]) -> str:
+    raise AssertionError("written by `text`")
+
+
+_ORDERED = ("array_agg", "string_agg", "jsonb_agg", "jsonb_object_agg", "first_value", "last_value", "mode", "percentile_cont", "percentile_disc")  # fmt: skip
+
+ROWS: Rows = (
+    _row("count", (), I8, "count(1)", ("count",)),
+    _row("count", (ANY,), I8, "count({0})", ("count",)),
+    _row("sum", (I2,), I8, "try_sum(CAST({0} AS BIGINT))", ("count", "sum")),
+    _row("sum", (I4,), I8, "try_sum(CAST({0} AS BIGINT))", ("count", "sum")),
+    _row("sum", (I8,), WIDE, "try_cast(try_sum(CAST({0} AS DECIMAL(19,0))) AS DECIMAL(38,0))", ("count", "sum")),
+    _row("sum", (N,), _numeric, _total, ("count", "sum")),
+    _row("sum", (F4,), F4, "CAST(sum({0}) AS FLOAT)"),
+    _row("sum", (F8,), F8, "sum({0})"),
+    *(_row("avg", (k,), _numeric, _mean, ("count", "sum")) for k in (I2, I4, I8, N)),
+    *(_row("avg", (k,), F8, "avg({0})") for k in (F4, F8)),
+    *_extreme("min"),
+    *_extreme("max"),
+    _row("bool_and", (t.BOOLEAN,), t.BOOLEAN, "bool_and({0})", ("count", "count true")),
+    _row("bool_or", (t.BOOLEAN,), t.BOOLEAN, "bool_or({0})", ("count", "count true")),
+    _row("every", (t.BOOLEAN,), t.BOOLEAN, "every({0})", ("count", "count true")),
+    *(_row(n, (k,), k, n + "({0})") for n in ("bit_and", "bit_or", "bit_xor") for k in (I2, I4, I8)),
+    *_spread("stddev", "stddev_samp", True),
+    *_spread("stddev_samp", "stddev_samp", True),
+    *_spread("stddev_pop", "stddev_pop", True),
+    *_spread("variance", "var_samp", False),
+    *_spread("var_samp", "var_samp", False),
+    *_spread("var_pop", "var_pop", False),
+    _row("corr", (F8, F8), F8, "corr({0}, {1})"),
+    _row("covar_pop", (F8, F8), F8, "covar_pop({0}, {1})"),
+    _row("covar_samp", (F8, F8), F8, "covar_samp({0}, {1})"),
+    _row("regr_slope", (F8, F8), F8, "regr_slope({0}, {1})"),
+    _row("regr_intercept", (F8, F8), F8, "regr_intercept({0}, {1})"),
+    _row("approx_count_distinct", (ANY,), I8, "approx_count_distinct({0})"),
+    _row("array_agg", (ANYELEMENT,), lambda ts: t.array(ts[0]), "{0}"),
+    _row("string_agg", (t.VARCHAR, t.VARCHAR), t.VARCHAR, "{0}"),
+    _row("jsonb_agg", (ANY,), t.JSONB, "{0}"),
+    _row("jsonb_object_agg", (ANY, ANY), t.JSONB, "{0}"),
+    _row("first_value", (ANYELEMENT,), _same, "{0}"),
+    _row("last_value", (ANYELEMENT,), _same, "{0}"),
+    _row("mode", (ANYELEMENT,), _same, "{0}"),
+    _row("percentile_cont", (F8, F8), F8, "{0}"),
+    _row("percentile_disc", (F8, ANYELEMENT), lambda ts: ts[1], "{0}"),
+)  # fmt: skip
+
+
+def text(expr: AggregateCall, args: Sequence[str], keys: Sequence[str], where: str | None) -> str:
+    """The whole aggregate call: DISTINCT, ORDER BY and FILTER included."""
+    name = expr.function.name
+    if name in _ORDERED:
+        return _collected(expr, args, keys, where)
+    filtered = [_where(a, where) for a in args] if where else list(args)
+    if name == "count" and not args:
+        return f"count_if({where})" if where else "count(1)"
+    if expr.distinct and name == "count":
+        return f"count(DISTINCT {', '.join(filtered)})"
+    if expr.distinct:
+        return _distinct(expr, filtered[0])
+    from icestream.functions.spark import apply
+
+    return apply(expr.function, filtered, expr.args)
+
+
+def _where(x: str, where: str) -> str:
+    """FILTER as a CASE: an aggregate skips NULLs, and a template may use the argument twice."""
+    return f"CASE WHEN {where} THEN {x} END"
+
+
+def _distinct(expr: AggregateCall, x: str) -> str:
+    from icestream.functions.spark import apply
+
+    body = apply(expr.function, ["_distinct_"], expr.args)
+    for function in (
+        "try_sum(",
+        "sum(",
+        "avg(",
+        "count(",
+        "stddev_samp(",
+        "stddev_pop(",
+        "var_samp(",
+        "var_pop(",
+        "bit_xor(",
+    ):
+        body = (
+            body.replace(function, function + "DISTINCT ")
+            if f"DISTINCT {function}" not in body
+            else body
+        )
+    return (
+        body.replace("try_DISTINCT ", "try_")
+        .replace("DISTINCT DISTINCT ", "DISTINCT ")
+        .replace("_distinct_", x)
+    )
+
+
+def _collected(
+    expr: AggregateCall, args: Sequence[str], keys: Sequence[str], where: str | None
+) -> str:
+    """Aggregates that see the whole group: collect rows with their sort keys, sort, then build the result."""
+    name, element = expr.function.name, expr.args[-1 if name.startswith("percentile") else 0].type
+    if name in ("percentile_cont", "percentile_disc"):
+        return _percentile(expr, args, where)
+    value = args[0]
+    if name == "mode":
+        return (
+            f"mode({_where(value, where) if where else value}, true)"
+            if element != t.INTERVAL
+            else ""
+        )
+    fields = [f"'v', {value}"]
+    if name == "string_agg":
+        fields.append(f"'s', {args[1]}")
+    if name == "jsonb_object_agg":
+        fields.append(f"'w', {args[1]}")
+    fields += [
+        f"'k{i}', {_key(k, s.expr.type)}"
+        for i, (k, s) in enumerate(zip(keys, expr.order_by, strict=True))
+    ]
+    row = f"named_struct({', '.join(fields)})"
+    rows = f"collect_list({_where(row, where) if where else row})"
+    if expr.distinct:
+        rows = f"collect_set({_where(row, where) if where else row})"
+    if expr.order_by:
+        rows = f"array_sort({rows}, (_v1, _v2) -> {_order(expr)})"
+    elif expr.distinct:
+        rows = f"array_sort({rows}, (_v1, _v2) -> {_compare('_v1.v', '_v2.v', False, False, 'NULL')})".replace(
+            "ELSE NULL", "ELSE 0"
+        )
+    return _built(expr, rows)
+
+
+def _key(x: str, type: Type) -> str:
+    return f.let(x, f.interval_key) if type == t.INTERVAL else x
+
+
+def _order(expr: AggregateCall) -> str:
+    body = "0"
+    for i, sort in reversed(list(enumerate(expr.order_by))):
+        body = _compare(f"_v1.k{i}", f"_v2.k{i}", sort.descending, sort.nulls_first, body)
+    return body
+
+
+def _compare(x: str, y: str, descending: bool, nulls_first: bool, tie: str) -> str:
+    low, high = ("1", "-1") if descending else ("-1", "1")
+    first, last = ("-1", "1") if nulls_first else ("1", "-1")
+    return (
+        f"CASE WHEN {x} IS NULL AND {y} IS NULL THEN {tie} WHEN {x} IS NULL THEN {first} "
+        f"WHEN {y} IS NULL THEN {last} WHEN {x} < {y} THEN {low} WHEN {x} > {y} THEN {high} ELSE {tie} END"
+    )
+
+
+def _built(expr: AggregateCall, rows: str) -> str:
+    name = expr.function.name
+    if name == "array_agg":
+        return f.let(rows, lambda r: f"IF(size({r}) = 0, NULL, transform({r}, _v3 -> _v3.v))")
+    if name == "first_value":
+        return f"get({rows}, 0).v"
+    if name == "last_value":
+        return f"try_element_at({rows}, -1).v"
+    if name == "string_agg":
+        return f.let(f"filter({rows}, _v3 -> _v3.v IS NOT NULL)", _string)
+    from icestream.functions import json
+
+    if name == "jsonb_agg":
+        items = f"transform(_r_, _v3 -> {json.to_json('_v3.v', expr.args[0].type)})"
+        return f.let(
+            rows,
+            lambda r: (
+                f"IF(size({r}) = 0, NULL, concat('[', array_join({items.replace('_r_', r)}, ', '), ']'))"
+            ),
+        )
+    pair = f"concat({json.quoted(casts.output('_v3.v', expr.args[0].type))}, ': ', {json.to_json('_v3.w', expr.args[1].type)})"
+    return f.let(
+        rows,
+        lambda r: casts.canonical_json(
+            f"IF(size({r}) = 0, NULL, concat('{{', array_join(transform({r}, _v3 -> {pair}), ', '), '}}'))"
+        ),
+    )
+
+
+def _string(rows: str) -> str:
+    joined = f"transform({rows}, (_v4, _v5) -> concat(IF(_v5 = 0, '', coalesce(_v4.s, '')), _v4.v))"
+    return f"IF(size({rows}) = 0, NULL, array_join({joined}, ''))"
+
+
+def _percentile(expr: AggregateCall, args: Sequence[str], where: str | None) -> str:
+    fraction, value = args
+    if where:
+        value = _where(value, where)
+    sort = expr.order_by[0]
+    if expr.function.name == "percentile_cont":
+        at = f"1D - {fraction}" if sort.descending else fraction
+        return f"percentile({value}, {at})"
+    key = _key(value, sort.expr.type)
+    rows = f"array_sort(filter(collect_list(named_struct('v', {value}, 'k0', {key})), _v3 -> _v3.v IS NOT NULL), (_v1, _v2) -> {_order(expr)})"
+    at = f"CAST(greatest(ceil({fraction} * size(_r_)) - 1, 0) AS INT)"
+    return f.let(rows, lambda r: f"get({r}, {at.replace('_r_', r)}).v")
+
+
+__all__ = ["ROWS", "general", "text"]

@@ -1,0 +1,700 @@
+"""sqlglot's tree of an expression → a bound tree: names looked up, overloads chosen, types known, casts put in.
+
+Pure: needs no JVM and no catalog, only the `Scope` of columns. A subquery is handed to the caller's hook.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from sqlglot import exp
+from sqlglot.expressions import apply_index_offset
+
+from icestream import types as t
+from icestream.errors import NotSupportedError, Place, SqlError, did_you_mean
+from icestream.functions import casts, literals
+from icestream.functions.coercion import common_type, describe, is_implicit, numeric_result
+from icestream.functions.datatypes import bind_type, length_of
+from icestream.functions.expressions import (
+    AggregateCall,
+    Bound,
+    Call,
+    Case,
+    Cast,
+    ColumnRef,
+    Expr,
+    FieldAccess,
+    Frame,
+    Literal,
+    Quantified,
+    Row,
+    Sort,
+    Variable,
+    WindowCall,
+    has_aggregate,
+    walk,
+)
+from icestream.functions.function import Function
+from icestream.functions.registry import REGISTRY
+from icestream.functions.resolve import Ambiguous, resolve
+from icestream.functions.scope import Scope
+from icestream.functions.trees import OPERATORS, call_of
+from icestream.types import ArrayType, MapType, StructType, Type
+
+PlaceOf = Callable[[exp.Expression], Place | None]
+Subquery = Callable[[exp.Expression], Expr]
+
+_SYMBOLS = {*OPERATORS.values(), "->", "->>", "~", "~*", "~~", "~~*"} - {"and", "or", "not"}
+_QUANTIFIED = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.Like, exp.ILike)
+
+
+def bind(
+    tree: exp.Expression,
+    scope: Scope,
+    place_of: PlaceOf,
+    *,
+    subquery: Subquery | None = None,
+    windows: Mapping[str, exp.Expression] | None = None,
+) -> Expr:
+    """The bound expression. `subquery` binds subqueries, `windows` are the query's WINDOW definitions."""
+    binder = Binder(scope, place_of, subquery, windows or {})
+    expr = binder.visit(tree)
+    return binder.coerce(expr, t.VARCHAR, tree) if expr.type == t.NULL else expr
+
+
+def bind_as(
+    tree: exp.Expression, target: Type, scope: Scope, place_of: PlaceOf, *, what: str = "expression"
+) -> Expr:
+    """The bound expression converted to `target` as an assignment does: an INSERT value, a DEFAULT, a WHERE."""
+    binder = Binder(scope, place_of, None, {})
+    return binder.assign(binder.visit(tree), target, tree, what)
+
+
+@dataclass(frozen=True)
+class Binder:
+    """One expression at a time; holds what every visit needs."""
+
+    scope: Scope
+    place_of: PlaceOf
+    subquery: Subquery | None
+    windows: Mapping[str, exp.Expression] = field(default_factory=dict)
+
+    # -- dispatch ---------------------------------------------------------------------------------
+
+    def visit(self, node: exp.Expression) -> Expr:
+        """Bind one node."""
+        handler = _HANDLERS.get(type(node))
+        if handler:
+            return handler(self, node)
+        if isinstance(node, _QUANTIFIED) and (quantified := self.quantified(node)):
+            return quantified
+        if isinstance(node, exp.Like | exp.ILike):
+            return self.like(node, None)
+        if isinstance(node, exp.Binary) and isinstance(node.this, exp.Tuple):
+            return self.rows(node)
+        called = call_of(node)
+        if called is None:
+            raise NotSupportedError(
+                f"the expression {node.sql('risingwave')}", place=self.place_of(node)
+            )
+        name, args = called
+        return self.function(name, args, node)
+
+    def function(self, name: str, args: Sequence[exp.Expression], node: exp.Expression) -> Expr:
+        """A call by name: scalar, aggregate or window function by what the registry says."""
+        overloads = REGISTRY.get(name)
+        if name == "row":
+            return self.row(args)
+        if overloads is None:
+            bound = ", ".join(describe(self.visit(a).type) for a in args)
+            raise SqlError(
+                f"function {name}({bound}) does not exist",
+                place=self.place_of(node),
+                remedy=did_you_mean(name, (n for n in REGISTRY if n.isidentifier())),
+            )
+        if overloads[0].kind == "aggregate":
+            return self.aggregate(name, args, node)
+        if overloads[0].kind == "window":
+            raise SqlError(
+                f"window function {name} requires an OVER clause", place=self.place_of(node)
+            )
+        return self.call(name, [self.visit(a) for a in args], node)
+
+    def call(self, name: str, args: Sequence[Expr], node: exp.Expression) -> Expr:
+        """A scalar function on bound arguments."""
+        function, coerced = self.resolve(REGISTRY[name], name, args, node)
+        self.check(function, coerced, node)
+        return Call(result_type(function, coerced), function, coerced)
+
+    def check(self, function: Function, args: Sequence[Expr], node: exp.Expression) -> None:
+        """Let the template look at constant arguments now: what it cannot do is an error with a place."""
+        if not isinstance(function.spark, str):
+            try:
+                function.spark([f"`{i}`" for i in range(len(args))], args)
+            except ValueError as error:
+                raise NotSupportedError(str(error), place=self.place_of(node)) from None
+
+    def resolve(
+        self, overloads: Sequence[Function], name: str, args: Sequence[Expr], node: exp.Expression
+    ) -> tuple[Function, tuple[Expr, ...]]:
+        """The overload and its converted arguments, or PostgreSQL's error."""
+        types = [a.type for a in args]
+        try:
+            found = resolve(overloads, types, name in _SYMBOLS)
+        except Ambiguous:
+            raise SqlError(
+                f"{self.signature(name, types)} is not unique",
+                place=self.place_of(node),
+                remedy="add explicit type casts",
+            ) from None
+        if found is None:
+            if name in ("and", "or", "not"):
+                wrong = next(x for x in types if x not in (t.BOOLEAN, t.NULL))
+                message = (
+                    f"argument of {name.upper()} must be type boolean, not type {describe(wrong)}"
+                )
+                raise SqlError(message, place=self.place_of(node))
+            raise SqlError(
+                self.missing(name, types),
+                place=self.place_of(node),
+                remedy="no overload takes these types; you may need a cast",
+            )
+        function, targets = found
+        return function, tuple(self.coerce(a, x, node) for a, x in zip(args, targets, strict=True))
+
+    @classmethod
+    def missing(cls, name: str, types: Sequence[Type]) -> str:
+        """PostgreSQL's sentence for a function or operator that there is not."""
+        shown = cls.signature(name, types)
+        operator = shown.removeprefix("operator ")
+        return (
+            f"operator does not exist: {operator}"
+            if name in _SYMBOLS
+            else f"{shown} does not exist"
+        )
+
+    @staticmethod
+    def signature(name: str, types: Sequence[Type]) -> str:
+        """operator integer + boolean, or function f(integer): as messages put it."""
+        shown = [describe(x) for x in types]
+        if name in _SYMBOLS:
+            return "operator " + (
+                f"{shown[0]} {name} {shown[1]}" if len(shown) == 2 else f"{name} {shown[0]}"
+            )
+        return f"function {name}({', '.join(shown)})"
+
+    # -- conversion -------------------------------------------------------------------------------
+
+    def coerce(self, expr: Expr, target: Type, node: exp.Expression) -> Expr:
+        """The expression as `target`, which must be reachable implicitly."""
+        if expr.type == target:
+            return expr
+        if isinstance(expr, Literal) and expr.type == t.NULL:
+            return self.adapt(expr, target, node)
+        if isinstance(expr, Literal) and (same := literals.retyped(expr, target)):
+            return same
+        if (
+            isinstance(expr, Call)
+            and expr.function.name == "array"
+            and isinstance(target, ArrayType)
+        ):
+            items = tuple(self.coerce(a, target.element, node) for a in expr.args)
+            return Call(target, expr.function, items)
+        return Cast(target, expr, implicit=True)
+
+    def adapt(self, literal: Literal, target: Type, node: exp.Expression) -> Expr:
+        """An untyped literal as `target`; a text no array or interval can be read from is an error."""
+        if isinstance(target, ArrayType) and isinstance(literal.value, str):
+            items = literals.array_elements(literal.value)
+            if items is None:
+                raise self.malformed(target, literal, node)
+            elements = tuple(self.adapt(Literal(t.NULL, i), target.element, node) for i in items)
+            return Call(target, REGISTRY["array"][0], elements)
+        adapted = literals.adapt(literal, target)
+        if target == t.INTERVAL and literal.value is not None and adapted == Literal(target, None):
+            raise self.malformed(target, literal, node)
+        return adapted
+
+    def malformed(self, target: Type, literal: Literal, node: exp.Expression) -> SqlError:
+        """A constant that is not of the type its place asks for."""
+        text = f'invalid input syntax for type {describe(target)}: "{literal.value!s}"'
+        return SqlError(text, place=self.place_of(node))
+
+    def assign(self, expr: Expr, target: Type, node: exp.Expression, what: str) -> Expr:
+        """The expression stored in a column (or condition) of type `target`: assignment casts are allowed."""
+        a, b = expr.type, target
+        numbers = a in (*t.INTEGERS, *t.FLOATS) or isinstance(a, t.NumericType)
+        allowed = (
+            is_implicit(a, b)
+            or b == t.VARCHAR
+            or (numbers and casts.is_known(a, b) and b != t.BOOLEAN)
+        )
+        allowed = allowed or {a, b} <= {t.DATE, t.TIMESTAMP, t.TIMESTAMPTZ}
+        if not allowed:
+            message = f"{what} is of type {describe(b)} but expression is of type {describe(a)}"
+            raise SqlError(
+                message, place=self.place_of(node), remedy="rewrite or cast the expression"
+            )
+        return self.coerce(expr, target, node)
+
+    def boolean(self, node: exp.Expression, what: str) -> Expr:
+        """A condition."""
+        expr = self.visit(node)
+        if expr.type not in (t.BOOLEAN, t.NULL):
+            message = f"argument of {what} must be type boolean, not type {describe(expr.type)}"
+            raise SqlError(message, place=self.place_of(node))
+        return self.coerce(expr, t.BOOLEAN, node)
+
+    def unify(self, exprs: Sequence[Expr], what: str, node: exp.Expression) -> tuple[Expr, ...]:
+        """The expressions as their common type."""
+        types = [e.type for e in exprs]
+        best = common_type(types)
+        if best is None:
+            first = next(x for x in types if x != t.NULL)
+            other = next(x for x in types if x != t.NULL and common_type([first, x]) is None)
+            message = f"{what} types {describe(first)} and {describe(other)} cannot be matched"
+            raise SqlError(message, place=self.place_of(node))
+        return tuple(self.coerce(e, best, node) for e in exprs)
+
+    # -- leaves -----------------------------------------------------------------------------------
+
+    def column(self, node: exp.Expression) -> Expr:
+        """A column, or a field of a struct column written without parentheses."""
+        name = identifier(node.this)
+        table = node.args.get("table")
+        qualifier = identifier(table) if table else None
+        if qualifier and not self.scope.has_relation(qualifier):
+            db = node.args.get("db")
+            whole = self.scope.find(qualifier, identifier(db) if db else None)
+            if len(whole) == 1 and isinstance(whole[0].type, StructType):
+                return self.field_of(whole[0], name, node)
+        return self.scope.resolve(name, qualifier, self.place_of(node))
+
+    def field_of(self, arg: Expr, name: str, node: exp.Expression) -> Expr:
+        """(struct).name"""
+        if isinstance(arg.type, StructType):
+            for f in arg.type.fields:
+                if f.name == name:
+                    return FieldAccess(f.type, arg, name)
+            names = [f.name for f in arg.type.fields]
+            message = f'column "{name}" not found in data type {describe(arg.type)}'
+            raise SqlError(message, place=self.place_of(node), remedy=did_you_mean(name, names))
+        message = f"column notation .{name} applied to type {describe(arg.type)}, which is not a composite type"
+        raise SqlError(message, place=self.place_of(node))
+
+    def literal(self, node: exp.Expression) -> Expr:
+        """A string (untyped until its place is known) or a number."""
+        return (
+            Literal(t.NULL, str(node.this)) if node.is_string else literals.number(str(node.this))
+        )
+
+    def interval(self, node: exp.Expression) -> Expr:
+        """INTERVAL '1 day', INTERVAL '5' MINUTE"""
+        unit = node.args.get("unit")
+        if unit is not None and not isinstance(unit, exp.Var):
+            raise NotSupportedError("an interval with a range of fields", place=self.place_of(node))
+        text = node.this.name if node.this else ""
+        value = literals.interval(text, unit.name if unit else None)
+        if value is None:
+            message = f'invalid input syntax for type interval: "{text}"'
+            raise SqlError(message, place=self.place_of(node))
+        return Literal(t.INTERVAL, value)
+
+    def ask_subquery(self, node: exp.Expression) -> Expr:
+        """A subquery is the caller's."""
+        if self.subquery is None:
+            raise NotSupportedError("a subquery in an expression", place=self.place_of(node))
+        return self.subquery(node)
+
+    # -- forms ------------------------------------------------------------------------------------
+
+    def cast(self, node: exp.Expression) -> Expr:
+        """x::type"""
+        if isinstance(node.this, exp.IntDiv):  # how sqlglot reads div(a, b)
+            return self.visit(node.this)
+        target = bind_type(node.args["to"], self.place_of(node))
+        arg, length = self.visit(node.this), length_of(node.args["to"])
+        if isinstance(arg, Literal) and arg.type == t.NULL:
+            adapted = self.adapt(arg, target, node)
+            return Cast(target, adapted, length=length) if length is not None else adapted
+        if isinstance(arg, Call) and arg.function.name == "array" and isinstance(target, ArrayType):
+            items = tuple(self.convert(a, target.element, node) for a in arg.args)
+            return Call(target, arg.function, items)
+        if target == t.NUMERIC:  # numeric without a precision keeps every digit of a bigint
+            exact = arg.type in t.INTEGERS or isinstance(arg.type, t.NumericType)
+            target = numeric_result(arg.type) if exact else target
+        converted = self.convert(arg, target, node)
+        return Cast(target, converted, length=length) if length is not None else converted
+
+    def convert(self, arg: Expr, target: Type, node: exp.Expression) -> Expr:
+        """A written conversion."""
+        if arg.type == target:
+            return arg
+        if isinstance(arg, Literal) and arg.type == t.NULL:
+            return self.adapt(arg, target, node)
+        if not casts.is_known(arg.type, target):
+            message = f"cannot cast type {describe(arg.type)} to {describe(target)}"
+            raise SqlError(message, place=self.place_of(node))
+        return Cast(target, arg)
+
+    def case(self, node: exp.Expression) -> Expr:
+        """Both forms of CASE."""
+        conditions: list[Expr] = []
+        for arm in node.args["ifs"]:
+            if node.this is None:
+                conditions.append(self.boolean(arm.this, "CASE/WHEN"))
+            else:
+                pair = [self.visit(node.this), self.visit(arm.this)]
+                conditions.append(self.call("=", pair, arm))
+        default = node.args.get("default")
+        values = [self.visit(a.args["true"]) for a in node.args["ifs"]]
+        values.append(self.visit(default) if default else Literal(t.NULL, None))
+        *branches, last = self.unify(values, "CASE", node)
+        return Case(last.type, tuple(zip(conditions, branches, strict=True)), last)
+
+    def is_(self, node: exp.Expression, negated: bool = False) -> Expr:
+        """IS [NOT] NULL | TRUE | FALSE"""
+        test = node.expression
+        word = "not " if negated else ""
+        if isinstance(test, exp.Null):
+            arg = self.visit(node.this)
+            return self.call(f"is {word}null", [arg], node)
+        if isinstance(test, exp.Boolean):
+            arg = self.boolean(node.this, f"IS {word}{test.name}".upper())
+            return self.call(f"is {word}{'true' if test.this else 'false'}", [arg], node)
+        raise NotSupportedError(
+            f"the expression {node.sql('risingwave')}", place=self.place_of(node)
+        )
+
+    def not_(self, node: exp.Expression) -> Expr:
+        """NOT, folded into IS NOT where that is what was written."""
+        if isinstance(node.this, exp.Is):
+            return self.is_(node.this, negated=True)
+        return self.call("not", [self.visit(node.this)], node)
+
+    def negative(self, node: exp.Expression) -> Expr:
+        """Unary minus; of a number it is a number."""
+        arg = self.visit(node.this)
+        folded = literals.negated(arg) if isinstance(arg, Literal) else None
+        return folded or self.call("-", [arg], node)
+
+    def between(self, node: exp.Expression) -> Expr:
+        """BETWEEN [SYMMETRIC]"""
+        x, low, high = (self.visit(node.args[k]) for k in ("this", "low", "high"))
+        inside = self.call(
+            "and", [self.call(">=", [x, low], node), self.call("<=", [x, high], node)], node
+        )
+        if not node.args.get("symmetric"):
+            return inside
+        swapped = self.call(
+            "and", [self.call(">=", [x, high], node), self.call("<=", [x, low], node)], node
+        )
+        return self.call("or", [inside, swapped], node)
+
+    def in_(self, node: exp.Expression) -> Expr:
+        """x IN (…): a list, or a subquery of the caller's."""
+        if node.args.get("query") is not None:
+            return self.ask_subquery(node)
+        items = node.expressions
+        if isinstance(node.this, exp.Tuple):
+            tests = [self.rows(exp.EQ(this=node.this.copy(), expression=i.copy())) for i in items]
+            out = tests[0]
+            for test in tests[1:]:
+                out = self.call("or", [out, test], node)
+            return out
+        exprs = [self.visit(n) for n in (node.this, *items)]
+        types = [e.type for e in exprs]
+        if common_type(types) is None:
+            other = next(x for x in types if common_type([types[0], x]) is None)
+            message = f"operator does not exist: {describe(types[0])} = {describe(other)}"
+            raise SqlError(message, place=self.place_of(node))
+        return self.call("in", exprs, node)
+
+    def rows(self, node: exp.Expression) -> Expr:
+        """(a, b) = (c, d), column by column."""
+        name = OPERATORS.get(type(node), "")
+        left, right = node.this, node.expression
+        if not isinstance(right, exp.Tuple) or name not in ("=", "<>", "<", "<=", ">", ">="):
+            return self.call(name, [self.visit(left), self.visit(right)], node)
+        if len(left.expressions) != len(right.expressions):
+            raise SqlError(
+                "unequal number of entries in row expressions", place=self.place_of(node)
+            )
+        pairs = [
+            (self.visit(a), self.visit(b))
+            for a, b in zip(left.expressions, right.expressions, strict=True)
+        ]
+        if name in ("=", "<>"):
+            joint = "and" if name == "=" else "or"
+            out = self.call(name, pairs[0], node)
+            for pair in pairs[1:]:
+                out = self.call(joint, [out, self.call(name, pair, node)], node)
+            return out
+        out = self.call(name, pairs[-1], node)
+        for pair in reversed(pairs[:-1]):
+            tie = self.call("and", [self.call("=", pair, node), out], node)
+            out = self.call("or", [self.call(name[0], pair, node), tie], node)
+        return out
+
+    def like(self, node: exp.Expression, escape: exp.Expression | None) -> Expr:
+        """[NOT] LIKE | ILIKE … [ESCAPE …]"""
+        name = "~~*" if isinstance(node, exp.ILike) else "~~"
+        args = [self.visit(node.this), self.visit(node.expression)]
+        if escape is not None:
+            args.append(self.visit(escape))
+        out = self.call(name, args, node)
+        return self.call("not", [out], node) if node.args.get("negate") else out
+
+    def escape(self, node: exp.Expression) -> Expr:
+        """A pattern match with ESCAPE."""
+        if isinstance(node.this, exp.SimilarTo):
+            inner = node.this
+            args = [
+                self.visit(inner.this),
+                self.visit(inner.expression),
+                self.visit(node.expression),
+            ]
+            return self.call("similar to", args, node)
+        return self.like(node.this, node.expression)
+
+    def quantified(self, node: exp.Expression) -> Expr | None:
+        """x op ANY (array), x op ALL (array); None if it is neither."""
+        right = node.expression
+        word = (
+            right.name.lower() if isinstance(right, exp.Anonymous) else type(right).__name__.lower()
+        )
+        if word not in ("any", "some", "all") or not isinstance(
+            right, exp.Any | exp.All | exp.Anonymous
+        ):
+            return None
+        source = right.expressions[0] if isinstance(right, exp.Anonymous) else right.this.unnest()
+        if isinstance(source, exp.Query | exp.Subquery):
+            return self.ask_subquery(node)
+        left, array = self.visit(node.this), self.visit(source)
+        if array.type == t.NULL:
+            array = self.coerce(
+                array, t.array(left.type if left.type != t.NULL else t.VARCHAR), node
+            )
+        if not isinstance(array.type, ArrayType):
+            raise SqlError(
+                "op ANY/ALL (array) requires array on right side", place=self.place_of(node)
+            )
+        depth = sum(isinstance(e, Quantified) for e in walk(left)) + 1
+        element = Variable(array.type.element, f"_element{depth}_")
+        names = {exp.Like: "~~", exp.ILike: "~~*"}
+        condition = self.call(names.get(type(node)) or OPERATORS[type(node)], [left, element], node)
+        return Quantified(t.BOOLEAN, array, element, condition, word == "all")
+
+    def array(self, node: exp.Expression) -> Expr:
+        """ARRAY[…]"""
+        if len(node.expressions) == 1 and isinstance(node.expressions[0], exp.Query):
+            return self.ask_subquery(node)
+        items = (
+            self.unify([self.visit(e) for e in node.expressions], "ARRAY", node)
+            if node.expressions
+            else ()
+        )
+        element = items[0].type if items else t.VARCHAR
+        return Call(t.array(element), REGISTRY["array"][0], items)
+
+    def bracket(self, node: exp.Expression) -> Expr:
+        """array[i], array[i:j], map[key], jsonb['key']"""
+        base = self.visit(node.this)
+        index = node.expressions[0]
+        if isinstance(index, exp.Slice):
+            first = self.visit(index.this) if index.this else Literal(t.INTEGER, 1)
+            last = (
+                self.visit(index.expression) if index.expression else Literal(t.INTEGER, 2**31 - 1)
+            )
+            return self.call("slice", [base, first, last], node)
+        key = self.visit(apply_index_offset(node.this, [index.copy()], 1, dialect="risingwave")[0])
+        if base.type == t.JSONB:
+            return self.call("->", [base, key], node)
+        if isinstance(base.type, MapType):
+            key = self.coerce(key, base.type.key, node)
+        return self.call("subscript", [base, key], node)
+
+    def row(self, nodes: Sequence[exp.Expression]) -> Expr:
+        """ROW(…)"""
+        args = [self.visit(n) for n in nodes]
+        args = [
+            self.coerce(a, t.VARCHAR, n) if a.type == t.NULL else a
+            for a, n in zip(args, nodes, strict=True)
+        ]
+        fields = [(f"f{i + 1}", a.type) for i, a in enumerate(args)]
+        return Row(t.struct(*fields), tuple(args))
+
+    # -- aggregates and windows -------------------------------------------------------------------
+
+    def aggregate(self, name: str, args: Sequence[exp.Expression], node: exp.Expression) -> Expr:
+        """An aggregate with what is written inside its parentheses: DISTINCT, ORDER BY."""
+        distinct, order, plain = False, [], []
+        for arg in args:
+            if isinstance(arg, exp.Order):
+                order, arg = arg.expressions, arg.this
+            if isinstance(arg, exp.Distinct):
+                distinct = True
+                plain.extend(arg.expressions)
+            else:
+                plain.append(arg)
+        bound = [self.visit(a) for a in plain]
+        for a in bound:
+            if has_aggregate(a):
+                raise SqlError(
+                    "aggregate function calls cannot be nested", place=self.place_of(node)
+                )
+        function, coerced = self.resolve(REGISTRY[name], name, bound, node)
+        sorts = tuple(self.sort(o) for o in order)
+        return AggregateCall(
+            result_type(function, coerced), function, coerced, distinct, None, sorts
+        )
+
+    def within_group(self, node: exp.Expression) -> Expr:
+        """percentile_cont(…) WITHIN GROUP (ORDER BY …): the ordered value is the last argument."""
+        called = call_of(node.this)
+        if called is None or called[0] not in REGISTRY:
+            raise NotSupportedError(
+                f"the expression {node.sql('risingwave')}", place=self.place_of(node)
+            )
+        name, args = called
+        sorts = tuple(self.sort(o) for o in node.expression.expressions)
+        bound = [*(self.visit(a) for a in args), *(s.expr for s in sorts)]
+        function, coerced = self.resolve(REGISTRY[name], name, bound, node)
+        keys = coerced[len(args) :]
+        sorts = tuple(
+            Sort(k, s.descending, s.nulls_first) for k, s in zip(keys, sorts, strict=True)
+        )
+        return AggregateCall(result_type(function, coerced), function, coerced, False, None, sorts)
+
+    def filter(self, node: exp.Expression) -> Expr:
+        """aggregate FILTER (WHERE …)"""
+        inner = self.visit(node.this)
+        if not isinstance(inner, AggregateCall):
+            raise SqlError(
+                "FILTER specified, but it is not an aggregate function", place=self.place_of(node)
+            )
+        where = self.boolean(node.expression.this, "FILTER")
+        return AggregateCall(
+            inner.type, inner.function, inner.args, inner.distinct, where, inner.order_by
+        )
+
+    def sort(self, node: exp.Expression) -> Sort:
+        """One key of an ORDER BY; NULLs are largest, as in PostgreSQL."""
+        if not isinstance(node, exp.Ordered):
+            return Sort(self.visit(node), False, False)
+        descending = bool(node.args.get("desc"))
+        first = node.args.get("nulls_first")
+        return Sort(self.visit(node.this), descending, descending if first is None else bool(first))
+
+    def window(self, node: exp.Expression) -> Expr:
+        """function OVER (…)"""
+        name = node.args.get("alias")
+        definition: exp.Expression = node
+        if name is not None:
+            if identifier(name) not in self.windows:
+                raise SqlError(f'window "{name.name}" does not exist', place=self.place_of(node))
+            definition = self.windows[identifier(name)]
+        inner, ignore_nulls = node.this, False
+        if isinstance(inner, exp.IgnoreNulls | exp.RespectNulls):
+            inner, ignore_nulls = inner.this, isinstance(inner, exp.IgnoreNulls)
+        call = self.window_call(inner)
+        partition = tuple(self.visit(p) for p in definition.args.get("partition_by") or ())
+        order = definition.args.get("order")
+        sorts = tuple(self.sort(o) for o in order.expressions) if order else ()
+        spec = definition.args.get("spec")
+        frame = self.frame(spec, sorts) if spec else None
+        return WindowCall(call.type, call, partition, sorts, frame, ignore_nulls)
+
+    def window_call(self, node: exp.Expression) -> Expr:
+        """What stands before OVER."""
+        called = call_of(node)
+        name = called[0] if called else ""
+        rows = [
+            f for f in REGISTRY.get(f"over:{name}", REGISTRY.get(name, ())) if f.kind == "window"
+        ]
+        if called and rows:
+            args = [self.visit(a) for a in called[1]]
+            function, coerced = self.resolve(rows, name, args, node)
+            return Call(result_type(function, coerced), function, coerced)
+        expr = self.visit(node)
+        if not isinstance(expr, AggregateCall):
+            message = (
+                "OVER specified, but it is neither a window function nor an aggregate function"
+            )
+            raise SqlError(message, place=self.place_of(node))
+        return expr
+
+    def frame(self, spec: exp.Expression, sorts: Sequence[Sort]) -> Frame:
+        """ROWS BETWEEN …; EXCLUDE is refused, never dropped."""
+        exclude = spec.args.get("exclude")
+        if exclude is not None and exclude.name.upper() != "NO OTHERS":
+            raise NotSupportedError(f"EXCLUDE {exclude.name.upper()}", place=self.place_of(spec))
+        unit = str(spec.args["kind"]).upper()
+        if unit == "GROUPS":
+            raise NotSupportedError("a frame in GROUPS", place=self.place_of(spec))
+        start = self.bound(spec.args.get("start"), spec.args.get("start_side"))
+        end = self.bound(spec.args.get("end") or "CURRENT ROW", spec.args.get("end_side"))
+        if unit == "RANGE" and (start.offset or end.offset) and len(sorts) != 1:
+            message = "RANGE with offset PRECEDING/FOLLOWING requires exactly one ORDER BY column"
+            raise SqlError(message, place=self.place_of(spec))
+        return Frame(unit, start, end)
+
+    def bound(self, value: exp.Expression | str | None, side: str | None) -> Bound:
+        """One end of a frame."""
+        if isinstance(value, exp.Expression):
+            return Bound(str(side).lower(), self.visit(value))
+        text = str(value or "UNBOUNDED").lower()
+        return (
+            Bound("current row")
+            if text == "current row"
+            else Bound(f"unbounded {str(side or 'preceding').lower()}")
+        )
+
+
+def identifier(node: exp.Expression) -> str:
+    """A name as PostgreSQL folds it: lower case unless quoted."""
+    return str(node.name) if node.args.get("quoted") else str(node.name).lower()
+
+
+def result_type(function: Function, args: Sequence[Expr]) -> Type:
+    """The type a call has."""
+    result = function.result
+    return result if isinstance(result, Type) else result([a.type for a in args])
+
+
+_HANDLERS: dict[type[exp.Expression], Callable[[Binder, exp.Expression], Expr]] = {
+    exp.Column: Binder.column,
+    exp.Identifier: lambda b, n: b.scope.resolve(identifier(n), None, b.place_of(n)),
+    exp.Paren: lambda b, n: b.visit(n.this),
+    exp.Alias: lambda b, n: b.visit(n.this),
+    exp.Literal: Binder.literal,
+    exp.National: lambda b, n: Literal(t.NULL, str(n.this)),
+    exp.ByteString: lambda b, n: Literal(t.NULL, str(n.this)),
+    exp.RawString: lambda b, n: Literal(t.NULL, str(n.this)),
+    exp.Boolean: lambda b, n: Literal(t.BOOLEAN, bool(n.this)),
+    exp.Null: lambda b, n: Literal(t.NULL, None),
+    exp.Interval: Binder.interval,
+    exp.Cast: Binder.cast,
+    exp.TryCast: Binder.cast,
+    exp.Case: Binder.case,
+    exp.Is: Binder.is_,
+    exp.Not: Binder.not_,
+    exp.Neg: Binder.negative,
+    exp.Between: Binder.between,
+    exp.In: Binder.in_,
+    exp.Escape: Binder.escape,
+    exp.Dot: lambda b, n: b.field_of(b.visit(n.this), identifier(n.expression), n),
+    exp.Tuple: lambda b, n: b.row(n.expressions),
+    exp.Array: Binder.array,
+    exp.Bracket: Binder.bracket,
+    exp.Collate: lambda b, n: b.visit(n.this),
+    exp.Filter: Binder.filter,
+    exp.WithinGroup: Binder.within_group,
+    exp.Window: Binder.window,
+    exp.Subquery: Binder.ask_subquery,
+    exp.Select: Binder.ask_subquery,
+    exp.Exists: Binder.ask_subquery,
+}
+
+__all__ = ["Binder", "ColumnRef", "bind", "bind_as", "bind_type"]

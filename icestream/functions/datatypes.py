@@ -1,0 +1,65 @@
+"""A type as sqlglot parsed it → a `Type` of ours."""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from icestream import types as t
+from icestream.errors import NotSupportedError, Place, SqlError, did_you_mean
+from icestream.types import Type
+
+_D = exp.DataType.Type
+_SCALARS: dict[exp.DataType.Type, Type] = {
+    _D.BOOLEAN: t.BOOLEAN, _D.SMALLINT: t.SMALLINT, _D.INT: t.INTEGER, _D.BIGINT: t.BIGINT,
+    _D.FLOAT: t.REAL, _D.DOUBLE: t.DOUBLE, _D.TEXT: t.VARCHAR, _D.VARCHAR: t.VARCHAR,
+    _D.CHAR: t.VARCHAR, _D.BPCHAR: t.VARCHAR, _D.NAME: t.VARCHAR, _D.VARBINARY: t.BYTEA, _D.BINARY: t.BYTEA,
+    _D.DATE: t.DATE, _D.TIME: t.TIME, _D.TIMESTAMP: t.TIMESTAMP, _D.TIMESTAMPNTZ: t.TIMESTAMP,
+    _D.TIMESTAMPTZ: t.TIMESTAMPTZ, _D.TIMESTAMPLTZ: t.TIMESTAMPTZ, _D.INTERVAL: t.INTERVAL,
+    _D.JSONB: t.JSONB, _D.JSON: t.JSONB,
+}  # fmt: skip
+
+
+def bind_type(node: exp.Expression, place: Place | None = None) -> Type:
+    """The type, or an error that names it."""
+    if not isinstance(node, exp.DataType):
+        raise NotSupportedError(f"type {node.sql('risingwave')}", place=place)
+    kind, params = node.this, node.expressions
+    if kind == _D.DECIMAL:
+        sizes = [int(p.name) for p in params]
+        if sizes and not (1 <= sizes[0] <= 38 and 0 <= sum(sizes[1:]) <= sizes[0]):
+            raise NotSupportedError(
+                f"type numeric({','.join(map(str, sizes))})",
+                place=place,
+                remedy="at most 38 digits, scale from 0",
+            )
+        return t.numeric(*sizes) if sizes else t.NUMERIC
+    if kind == _D.ARRAY:
+        return t.array(bind_type(params[0], place))
+    if kind == _D.MAP:
+        return t.map_of(bind_type(params[0], place), bind_type(params[1], place))
+    if kind == _D.STRUCT:
+        return t.struct(*((_name(p.this), bind_type(p.args["kind"], place)) for p in params))
+    if kind in _SCALARS:
+        return _SCALARS[kind]
+    name = str(node.args.get("kind") or kind.value).strip('"').lower()
+    if known := t.scalar(name):
+        return known
+    if kind == _D.USERDEFINED:
+        raise SqlError(
+            f'type "{name}" does not exist',
+            place=place,
+            remedy=did_you_mean(name, t.scalar_names()),
+        )
+    raise NotSupportedError(f"type {name}", place=place)
+
+
+def length_of(node: exp.Expression) -> int | None:
+    """n of varchar(n), char(n) and timestamp(n)."""
+    lengths = (_D.VARCHAR, _D.CHAR, _D.BPCHAR, _D.TIMESTAMP, _D.TIMESTAMPTZ)
+    if isinstance(node, exp.DataType) and node.this in lengths and node.expressions:
+        return int(node.expressions[0].name)
+    return 1 if isinstance(node, exp.DataType) and node.this == _D.CHAR else None
+
+
+def _name(node: exp.Expression) -> str:
+    return str(node.name) if node.args.get("quoted") else str(node.name).lower()

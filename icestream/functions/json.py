@@ -1,0 +1,5 @@
+"""stub"""
+
+from icestream.functions.function import Rows
+
+ROWS: Rows = ()

@@ -1,0 +1,176 @@
+"""A bound expression as Spark SQL text.
+
+The text assumes the engine's session: ANSI on, UTC, case-sensitive names, exact decimals. Its Spark type is
+`types.spark_type(expr.type)`. Every identifier is quoted. `now` is the text that stands for the batch time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+
+from icestream import types as t
+from icestream.functions import casts
+from icestream.functions import fragments as f
+from icestream.functions.expressions import (
+    AggregateCall,
+    Bound,
+    Call,
+    Case,
+    Cast,
+    ColumnRef,
+    Expr,
+    FieldAccess,
+    Interval,
+    Literal,
+    Quantified,
+    Row,
+    Sort,
+    Variable,
+    WindowCall,
+)
+from icestream.functions.function import Function
+from icestream.types import NumericType, StructType, backtick, spark_type
+
+NOW = "{now}"  # what impure templates write; replaced by the caller's text
+
+
+def render(expr: Expr, *, now: str | None = None) -> str:
+    """The Spark SQL text of a bound expression. Without `now`, now() is Spark's own current_timestamp()."""
+    text = _Renderer().visit(expr)
+    return text.replace(NOW, now or "current_timestamp()") if NOW in text else text
+
+
+@dataclass(frozen=True)
+class _Renderer:
+    def visit(self, expr: Expr) -> str:
+        match expr:
+            case ColumnRef(name=name, qualifier=qualifier):
+                return f"{backtick(qualifier)}.{backtick(name)}" if qualifier else backtick(name)
+            case Variable(name=name):
+                return name
+            case Literal():
+                return literal(expr)
+            case Call(function=function, args=args):
+                return self.call(function, args)
+            case Cast():
+                return self.cast(expr)
+            case Case(whens=whens, default=default):
+                arms = " ".join(f"WHEN {self.visit(c)} THEN {self.visit(v)}" for c, v in whens)
+                return f"CASE {arms} ELSE {self.visit(default)} END"
+            case Row(args=args, type=StructType(fields=fields)):
+                pairs = zip(fields, args, strict=True)
+                inner = ", ".join(f"{f.string(c.name)}, {self.visit(a)}" for c, a in pairs)
+                return f"named_struct({inner})"
+            case FieldAccess(arg=arg, name=name):
+                return f"{self.visit(arg)}.{backtick(name)}"
+            case Quantified():
+                return self.quantified(expr)
+            case AggregateCall():
+                return self.aggregate(expr)
+            case WindowCall():
+                return self.window(expr)
+        raise AssertionError(f"no Spark text for {type(expr).__name__}")
+
+    def call(self, function: Function, args: Sequence[Expr]) -> str:
+        return apply(function, [self.visit(a) for a in args], args)
+
+    def cast(self, expr: Cast) -> str:
+        text = f.once(
+            (self.visit(expr.arg),),
+            lambda a: casts.convert(a[0], expr.arg.type, expr.type) or "",
+        )
+        if expr.length is None:
+            return text
+        if expr.type == t.VARCHAR:
+            return f"left({text}, {expr.length})"
+        return casts.round_seconds(text, expr.type, expr.length)
+
+    def quantified(self, expr: Quantified) -> str:
+        array, condition = self.visit(expr.array), self.visit(expr.condition)
+        (name,) = f.fresh(1, array, condition)
+        condition = condition.replace(expr.variable.name, name)
+        if expr.every:
+            return f"(NOT exists({array}, {name} -> NOT ({condition})))"
+        return f"exists({array}, {name} -> {condition})"
+
+    def sort(self, sort: Sort) -> str:
+        text = self.visit(sort.expr)
+        if sort.expr.type == t.INTERVAL:
+            text = f.let(text, f.interval_key)
+        order = "DESC" if sort.descending else "ASC"
+        return f"{text} {order} NULLS {'FIRST' if sort.nulls_first else 'LAST'}"
+
+    def aggregate(self, expr: AggregateCall) -> str:
+        from icestream.functions import aggregates
+
+        args = [self.visit(a) for a in expr.args]
+        where = self.visit(expr.filter) if expr.filter else None
+        keys = [self.visit(s.expr) for s in expr.order_by]
+        return aggregates.text(expr, args, keys, where)
+
+    def window(self, expr: WindowCall) -> str:
+        inner = self.visit(expr.call)
+        parts = []
+        if expr.partition_by:
+            parts.append("PARTITION BY " + ", ".join(self.visit(p) for p in expr.partition_by))
+        if expr.order_by:
+            parts.append("ORDER BY " + ", ".join(self.sort(s) for s in expr.order_by))
+        if expr.frame:
+            start, end = self.bound(expr.frame.start), self.bound(expr.frame.end)
+            parts.append(f"{expr.frame.unit} BETWEEN {start} AND {end}")
+        from icestream.functions import windows
+
+        return windows.text(inner, " ".join(parts), expr)
+
+    def bound(self, bound: Bound) -> str:
+        if bound.offset is None:
+            return bound.side.upper()
+        if isinstance(bound.offset, Literal) and isinstance(bound.offset.value, Interval):
+            return f"{spark_interval(bound.offset.value)} {bound.side.upper()}"
+        return f"{self.visit(bound.offset)} {bound.side.upper()}"
+
+
+def apply(function: Function, args: Sequence[str], exprs: Sequence[Expr]) -> str:
+    """A function's template on rendered arguments, each evaluated once."""
+    template = function.spark
+    if isinstance(template, str):
+        return f.once(args, lambda a: template.format(*a, now=NOW))
+    return f.once(args, lambda a: template(a, exprs))
+
+
+def literal(expr: Literal) -> str:
+    """A constant as Spark writes it."""
+    value, spark = expr.value, spark_type(expr.type)
+    match value:
+        case None:
+            return f"CAST(NULL AS {spark})"
+        case bool():
+            return "TRUE" if value else "FALSE"
+        case Interval(months=m, days=d, microseconds=us):
+            fields = f"'months', {m}, 'days', {d}, 'microseconds', {us}L"
+            return f"named_struct({fields})" if us != -(2**63) else f"CAST(NULL AS {spark})"
+        case bytes():
+            return f"X'{value.hex()}'"
+        case str():
+            prefix = {t.DATE: "DATE ", t.TIMESTAMP: "TIMESTAMP_NTZ ", t.TIMESTAMPTZ: "TIMESTAMP "}
+            return prefix.get(expr.type, "") + f.string(value)
+        case float():
+            return f"CAST('{value!r}' AS {spark})"
+        case Decimal():
+            return f"CAST({value:f}BD AS {spark})"
+    suffix = {t.BIGINT: "L", t.SMALLINT: "S"}.get(expr.type, "")
+    if value == -(2**63) or (value == -(2**31) and expr.type == t.INTEGER):
+        return f"CAST('{value}' AS {spark})"
+    if isinstance(expr.type, NumericType) or expr.type in t.FLOATS:
+        return f"CAST({value} AS {spark})"
+    return f"{value}{suffix}"
+
+
+def spark_interval(value: Interval) -> str:
+    """A literal of Spark's own interval type, for frames."""
+    if value.months and not (value.days or value.microseconds):
+        return f"INTERVAL '{value.months}' MONTH"
+    seconds = value.days * 86400 + value.microseconds // 1_000_000
+    return f"INTERVAL '{seconds}.{value.microseconds % 1_000_000:06d}' SECOND"
