@@ -1,1 +1,1 @@
-
+"""Statements → objects, the store that keeps them, and the graph they form."""

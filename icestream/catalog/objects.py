@@ -9,20 +9,39 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from icestream.functions.expressions import Expr
 from icestream.plan.logical import Node
 from icestream.sql.options import Settings
-from icestream.sql.statements import Include
-from icestream.types import Type
+from icestream.sql.statements import Include, Options
+from icestream.types import BIGINT, BYTEA, INTEGER, TIMESTAMPTZ, VARCHAR, Type
+
+DEAD_LETTERS = "dead_letters"
+"""The schema in which every source has a table of the records that it could not take in."""
+
+DEAD_LETTER_COLUMNS: tuple[tuple[str, Type], ...] = (
+    ("stream", VARCHAR),
+    ("partition", INTEGER),
+    ("offset", BIGINT),
+    ("timestamp", TIMESTAMPTZ),
+    ("key", BYTEA),
+    ("payload", BYTEA),
+    ("reason", VARCHAR),
+)
+
+
+def dead_key(key: str) -> str:
+    """The identity of a feed's dead-letter table in the epoch log."""
+    return f"{key}!dead"
 
 
 @dataclass(frozen=True)
 class Column:
-    """A column of an object. `generated` is its Spark SQL over the columns before it."""
+    """A column of an object. `generated` is its expression over the columns that are not generated."""
 
     name: str
     type: Type
     not_null: bool = False
-    generated: str | None = None
+    generated: Expr | None = None
 
 
 @dataclass(frozen=True)
@@ -60,6 +79,10 @@ class Ingest:
     encode: str | None
     encode_settings: Settings | None
     includes: tuple[Include, ...]
+
+    def name_of(self, include: Include) -> str:
+        """The column an INCLUDE makes: its alias, or the name RisingWave gives it."""
+        return include.alias or f"_rw_{self.connector}_{include.what}"
 
 
 @dataclass(frozen=True)
@@ -112,6 +135,7 @@ class Connection(Object):
     """CREATE CONNECTION: options that sources and sinks can share."""
 
     settings: Settings
+    options: Options = field(repr=False)
     kind = "connection"
 
 

@@ -53,7 +53,9 @@ class Store:
         self.home = home
         home.prepare()
         try:
-            self.db = sqlite3.connect(home.store, timeout=30, isolation_level=None, check_same_thread=False)
+            self.db = sqlite3.connect(
+                home.store, timeout=30, isolation_level=None, check_same_thread=False
+            )
             self.db.execute("PRAGMA journal_mode = WAL")
             self._migrate()
         except sqlite3.DatabaseError as error:
@@ -105,7 +107,9 @@ class Store:
 
     def objects(self) -> list[StoredObject]:
         """All objects in the order of their creation."""
-        rows = self.db.execute("SELECT id, kind, name, text, origin, created FROM objects ORDER BY id")
+        rows = self.db.execute(
+            "SELECT id, kind, name, text, origin, created FROM objects ORDER BY id"
+        )
         return [StoredObject(*row) for row in rows]
 
     def next_id(self) -> int:

@@ -1,1 +1,1 @@
-
+"""The outside world: sources of repeatable ranges, sinks, formats."""

@@ -1,1 +1,1 @@
-
+"""Iceberg: catalogs, tables, stamps, guarded commits, staging, changes, the epoch log."""

@@ -20,7 +20,6 @@ from icestream.types import Type, backtick, stored_spark_type
 LAKE = "lake"
 SYSTEM = "icestream"
 """The namespace of the engine's own tables: epoch logs, ledgers."""
-DEAD_LETTERS = "dead_letters"
 OWNER = "icestream.object"
 
 TABLE_PROPERTIES = {
@@ -86,14 +85,20 @@ class Lake:
             self.jvm.load(table.sql)
         except (Py4JJavaError, PySparkException) as error:
             text = str(error)
-            if "NoSuchTable" in text or "NoSuchNamespace" in text or "TABLE_OR_VIEW_NOT_FOUND" in text:
+            if (
+                "NoSuchTable" in text
+                or "NoSuchNamespace" in text
+                or "TABLE_OR_VIEW_NOT_FOUND" in text
+            ):
                 return False
             raise self.unreachable(table, error) from error
         return True
 
     def unreachable(self, table: LakeTable, error: Exception) -> ConnectorError:
         """The catalog failed, and not for want of the table."""
-        text = java_message(error) if isinstance(error, Py4JJavaError) else str(error).splitlines()[0]
+        text = (
+            java_message(error) if isinstance(error, Py4JJavaError) else str(error).splitlines()[0]
+        )
         return ConnectorError(
             f"the catalog of {'.'.join(table.parts[1:])} cannot be used: {text}",
             object=table.name,
@@ -116,7 +121,9 @@ class Lake:
         merged = TABLE_PROPERTIES | {"format-version": str(format_version)} | dict(properties or {})
         props = ", ".join(f"{literal(k)} = {literal(v)}" for k, v in merged.items())
         partitions = f" PARTITIONED BY ({partition_by})" if partition_by else ""
-        text = f"CREATE TABLE {table.sql} ({body}) USING iceberg{partitions} TBLPROPERTIES ({props})"
+        text = (
+            f"CREATE TABLE {table.sql} ({body}) USING iceberg{partitions} TBLPROPERTIES ({props})"
+        )
         try:
             self.spark.sql(text)
             if order_key:

@@ -24,8 +24,5 @@ class EpochLog:
 
     def commit(self, record: Record) -> None:
         """Make that record the newest, guarded by the head last seen."""
-        stamp = Stamp(
-            record.pipeline, record.incarnation, record.plan, record.epoch, record.time, {},
-            fence=False,
-        )  # fmt: skip
+        stamp = Stamp(record.pipeline, record.incarnation, record.plan, record.epoch, record.time)
         self.head = self.table.append([], stamp, self.head, {RECORD: record.to_json()})

@@ -9,6 +9,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from icestream import faults
+from icestream.errors import LakeError
 from icestream.lake.jvm import JavaObject
 from icestream.lake.table import LakeTable
 from icestream.types import backtick
@@ -34,6 +35,12 @@ def stage(frame: DataFrame, table: LakeTable) -> Staged:
     schema = java.schema()
     names = [str(field.name()) for field in schema.columns()]
     have = set(frame.columns)
+    if lost := sorted(have - set(names)):
+        raise LakeError(
+            f"{table.name} no longer has the column {lost[0]!r}",
+            object=table.name,
+            remedy="add it back, or drop the object and create it with the columns that remain",
+        )
     columns = [F.col(backtick(n)) if n in have else F.lit(None).alias(n) for n in names]
     version = java.operations().current().formatVersion()
     if version >= 3:
@@ -46,4 +53,6 @@ def stage(frame: DataFrame, table: LakeTable) -> Staged:
     files = list(coordinator.fetchNewFiles(java, key))
     coordinator.clearRewrite(java, key)
     faults.reach("files-written")
-    return Staged(files, sum(f.recordCount() for f in files), sum(f.fileSizeInBytes() for f in files))
+    return Staged(
+        files, sum(f.recordCount() for f in files), sum(f.fileSizeInBytes() for f in files)
+    )

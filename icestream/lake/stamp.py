@@ -41,7 +41,12 @@ class Stamp:
     plan: int
     epoch: int
     time: int
-    ranges: Mapping[str, Range]
+    ranges: Mapping[str, Range] = field(default_factory=dict)
+    """What this object read in the epoch."""
+    cut: Mapping[str, Offset] = field(default_factory=dict)
+    """Where the epoch ends in every source it advances: enough to roll it forward."""
+    rows: int = 0
+    """Rows that the commit added."""
     fence: bool = False
 
     def to_json(self) -> str:
@@ -60,8 +65,8 @@ class Stamp:
 class ObjectAt:
     """Where an object stands: its table's snapshot, and how far into each source it has read.
 
-    `position` is kept only while the object is behind the record's own source positions, as a sink
-    with a longer commit interval is.
+    `position` names only the inputs in which the object is behind the record's own positions, as a sink with
+    a longer commit interval is.
     """
 
     epoch: int
@@ -95,10 +100,12 @@ class Record:
         objects = {k: ObjectAt(**v) for k, v in raw.pop("objects").items()}
         return cls(objects=objects, **raw)
 
-    def position_of(self, object: str) -> Mapping[str, Offset]:
-        """How far that object has read each source."""
-        at = self.objects.get(object)
-        return self.sources if at is None or at.position is None else at.position
+    def position(self, object: str, source: str) -> Offset:
+        """How far that object has read that source."""
+        at = self.objects[object]
+        if at.position is not None and source in at.position:
+            return at.position[source]
+        return self.sources[source]
 
     def with_incarnation(self, incarnation: int, plan: int) -> Record:
         """The same state, owned by another process."""

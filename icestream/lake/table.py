@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from py4j.protocol import Py4JJavaError
 
@@ -138,16 +138,86 @@ class LakeTable:
             head = self.load().currentSnapshot()
             if head is not None and head.summary().get(STAMP) == stamp.to_json():
                 return int(head.snapshotId())
-        assert failure is not None or attempt
         java = self.load()
         _, done = self.reconcile(java, stamp, base)
         if done is not None:
             return done
-        reason = f"{java_class(failure)}: {java_message(failure)}" if failure else "the head keeps moving"
+        reason = (
+            f"{java_class(failure)}: {java_message(failure)}"
+            if failure
+            else "the head keeps moving"
+        )
         raise LakeError(
             f"the commit to {self.name} failed {ATTEMPTS} times: {reason}",
             object=self.name,
             remedy="nothing was lost: the epoch is taken up again at the next start",
+        )
+
+    def fence(self, mark: Stamp, recorded: int | None) -> tuple[Stamp, int]:
+        """Commit an empty snapshot under a new incarnation, so that a paused predecessor can commit nothing more.
+
+        The fence repeats the newest stamp's epoch and ranges. Gives that stamp and the new head. `mark`
+        is what the fence says on a table the pipeline has never stamped. Fails if what lies between
+        `recorded` and the head is not the engine's own work (or, on shared tables, others').
+        """
+        for attempt in range(ATTEMPTS):
+            java = self.load()
+            head = self.head(java)
+            newest = self._own_history(java, mark, recorded) or mark
+            fence = replace(newest, incarnation=mark.incarnation, plan=mark.plan, fence=True)
+            if head is not None and head.stamp == fence:
+                return fence, head.id
+            operation = java.newFastAppend()
+            operation.set(STAMP, fence.to_json())
+            operation.validateWith(HeadGuard(head.id if head else None))
+            try:
+                operation.commit()
+            except Py4JJavaError as error:
+                if attempt + 1 == ATTEMPTS:
+                    raise LakeError(
+                        f"{self.name} cannot be fenced: {java_class(error)}: {java_message(error)}",
+                        object=self.name,
+                    ) from error
+                time.sleep(0.05 * 2**attempt)
+        raise LakeError(f"{self.name} cannot be fenced: its head keeps moving", object=self.name)
+
+    def _own_history(self, java: JavaObject, mark: Stamp, recorded: int | None) -> Stamp | None:
+        """The newest stamp of the pipeline, after checking everything that came after the recorded snapshot."""
+        newest: Stamp | None = None
+        passed = recorded is None
+        for snapshot in self.ancestry(java):
+            passed = passed or snapshot.id == recorded
+            stamp = snapshot.stamp
+            own = stamp is not None and stamp.pipeline == mark.pipeline
+            if own and stamp is not None and newest is None:
+                if stamp.incarnation > mark.incarnation:
+                    raise FencedError(
+                        "another process has taken over this home; this one stops", object=self.name
+                    )
+                newest = stamp
+            if passed and (newest is not None or self.owned):
+                break
+            if not passed and not own and self.owned and snapshot.operation != "replace":
+                raise self._foreign(snapshot, recorded)
+        if not passed:
+            raise self._lost(recorded)
+        return newest
+
+    def _foreign(self, snapshot: Snapshot, base: int | None) -> LakeError:
+        return LakeError(
+            f"{self.name} belongs to this engine, but somebody else committed "
+            f"a snapshot ({snapshot.operation}, {snapshot.id})",
+            object=self.name,
+            remedy=f"roll the table back to snapshot {base}, then start again; "
+            "to change rows from outside use a sink's table",
+        )
+
+    def _lost(self, base: int | None) -> LakeError:
+        return LakeError(
+            f"the recorded snapshot {base} of {self.name} is no longer in its history",
+            object=self.name,
+            remedy="the table was rolled back, replaced or expired from outside; "
+            "drop and create the object to start over",
         )
 
     def reconcile(
@@ -179,18 +249,7 @@ class LakeTable:
                     object=self.name,
                 )
             if self.owned and snapshot.operation != "replace":
-                raise LakeError(
-                    f"{self.name} belongs to this engine, but somebody else committed "
-                    f"a snapshot ({snapshot.operation}, {snapshot.id})",
-                    object=self.name,
-                    remedy=f"roll the table back to snapshot {base}, then start again; "
-                    "to change rows from outside use a sink's table",
-                )
+                raise self._foreign(snapshot, base)
         if base is None:
             return head, None
-        raise LakeError(
-            f"the recorded snapshot {base} of {self.name} is no longer in its history",
-            object=self.name,
-            remedy="the table was rolled back, replaced or expired from outside; "
-            "drop and create the object to start over",
-        )
+        raise self._lost(base)

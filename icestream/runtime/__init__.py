@@ -1,1 +1,1 @@
-
+"""Objects at work: the Spark session, feeds, targets, epochs, recovery."""

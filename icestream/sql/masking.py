@@ -33,6 +33,25 @@ def mask_text(text: str) -> str:
     return "".join(pieces) + text[copied:]
 
 
+def conceal(text: str, prefix: str) -> tuple[str, dict[str, str]]:
+    """The statement's text with `${prefix_1}` … in place of its plain secrets, and the values by those names."""
+    tokens = tokenize(Source.open(text, "", None)).tokens
+    pieces: list[str] = []
+    values: dict[str, str] = {}
+    copied = 0
+    for key, value in _values(tokens):
+        first = value[0]
+        if len(value) > 1 or first.kind != "string" or only_placeholders(first.text):
+            continue
+        if not is_secret_key(key) and without_passwords(first.text) == first.text:
+            continue
+        name = f"{prefix}_{len(values) + 1}"
+        values[name] = first.text
+        pieces += [text[copied : first.start], f"'${{{name}}}'"]
+        copied = first.end
+    return "".join(pieces) + text[copied:], values
+
+
 def _shown(key: str, value: list[Token], written: str) -> str:
     if value[0].upper == "SECRET" and len(value) > 1:
         return written

@@ -1,0 +1,179 @@
+"""The objects of a home in memory: what the store knows, built anew from the statements' texts."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from icestream.catalog.bind import Names, bind
+from icestream.catalog.objects import Object, Secret
+from icestream.catalog.store import Store, StoredObject
+from icestream.errors import ConfigError, IcestreamError
+from icestream.sql import parse
+from icestream.sql import statements as st
+from icestream.sql.environment import resolve
+from icestream.sql.masking import conceal, mask_text
+from icestream.sql.source import Source
+from icestream.sql.tokens import tokenize
+
+SECRET_PREFIX = "icestream_secret_"
+
+
+@dataclass(frozen=True)
+class Change:
+    """What a CREATE statement would do: nothing, add the object, or differ from the one that is there."""
+
+    statement: st.Statement
+    object: Object
+    exists: bool
+    difference: tuple[str, ...] = ()
+
+
+class Catalog:
+    """Names to objects. Changes go to the store first, then here."""
+
+    def __init__(self, store: Store, env: Mapping[str, str] | None = None) -> None:
+        self.store = store
+        self.env = os.environ if env is None else env
+        self.objects: dict[str, Object] = {}
+        self.stored: dict[str, StoredObject] = {}
+        self._secrets = store.secrets()
+        self._next_id = store.next_id()
+
+    def load(self) -> None:
+        """Build all objects of the store."""
+        for stored in self.store.objects():
+            try:
+                (statement,) = parse(stored.text, stored.origin.rpartition(":")[0], self._values())
+                self.objects[stored.name] = bind(statement, stored.id, self.names())
+            except IcestreamError as error:
+                raise ConfigError(
+                    f"{stored.kind} {stored.name} of this home can no longer be understood: {error.message}",
+                    remedy=error.remedy or "set what it needs, or drop it",
+                ) from error
+            self.stored[stored.name] = stored
+
+    def __iter__(self) -> Iterator[Object]:
+        return iter(sorted(self.objects.values(), key=lambda o: o.id))
+
+    def names(self) -> Names:
+        """What statements may refer to now."""
+        return Names(self.objects, self._values(), self._secret)
+
+    def _values(self) -> Mapping[str, str]:
+        return {**self.env, **self._secrets}
+
+    def _secret(self, name: st.Name) -> str:
+        found = self.names().find(name, Secret)
+        (statement,) = parse(found.text, "", self._values())
+        assert isinstance(statement, st.CreateSecret)
+        return resolve(statement.value, self._values(), name.place)
+
+    # -- changes ---------------------------------------------------------------------------------
+
+    def examine(self, statement: st.Statement) -> Change:
+        """What a CREATE statement would change; changes nothing. Raises if it is wrong."""
+        name = _name(statement)
+        object = bind(statement, self._next_id, self.names())
+        present = self.stored.get(name)
+        if present is None:
+            return Change(statement, object, exists=False)
+        text, _ = self._concealed(statement)
+        same = _normal(text) == _normal(present.text)
+        difference = () if same else _difference(present.text, text)
+        return Change(statement, object, True, difference)
+
+    def learn(self, change: Change) -> StoredObject:
+        """Know the object in memory alone: what `plan` does, and `add` before it is durable."""
+        text, values = self._concealed(change.statement)
+        self._secrets = {**self._secrets, **values}
+        place = change.statement.place
+        stored = StoredObject(
+            change.object.id, change.object.kind, change.object.name, text,
+            f"{place.file}:{place.line}", time.time(),
+        )  # fmt: skip
+        self.objects[stored.name] = change.object
+        self.stored[stored.name] = stored
+        self._next_id = change.object.id + 1
+        return stored
+
+    def forget(self, names: Iterable[str]) -> None:
+        """Undo `learn`, or follow a DROP."""
+        for name in names:
+            del self.objects[name], self.stored[name]
+            prefix = f"{SECRET_PREFIX}{name}_"
+            self._secrets = {k: v for k, v in self._secrets.items() if not k.startswith(prefix)}
+
+    def keep(self, names: Iterable[str], incarnation: int) -> None:
+        """Make learnt objects durable."""
+        self.store.keep_secrets(self._secrets)
+        self.store.change(incarnation, add=[self.stored[n] for n in names])
+
+    def drop(self, names: Sequence[str], incarnation: int) -> None:
+        """Forget objects for good."""
+        self.store.change(incarnation, remove=names)
+        self.forget(names)
+        self.store.keep_secrets(self._secrets)
+
+    def renew_secrets(self, change: Change) -> bool:
+        """Take over new secret values of an otherwise unchanged statement."""
+        _, values = self._concealed(change.statement)
+        if all(self._secrets.get(k) == v for k, v in values.items()):
+            return False
+        self._secrets |= values
+        self.store.keep_secrets(self._secrets)
+        self.objects[change.object.name] = bind(
+            change.statement, self.stored[change.object.name].id, self.names()
+        )
+        return True
+
+    def dependents(self, object: Object) -> list[Object]:
+        """What stands on an object, directly or not, in the order of creation."""
+        keys = {object.key}
+        found = []
+        for other in self:
+            if keys & set(other.depends):
+                keys.add(other.key)
+                found.append(other)
+        return found
+
+    def definition(self, name: str) -> str:
+        """The statement that made an object, as it may be shown."""
+        text = self.stored[name].text
+        for key in self._secrets:
+            text = text.replace(f"'${{{key}}}'", "'<hidden>'")
+        return mask_text(text)
+
+    def _concealed(self, statement: st.Statement) -> tuple[str, dict[str, str]]:
+        return conceal(statement.text, f"{SECRET_PREFIX}{_name(statement)}")
+
+
+def _name(statement: st.Statement) -> str:
+    name = getattr(statement, "name", None)
+    assert isinstance(name, st.Name)
+    return name.name
+
+
+def _tokens(text: str) -> list[str]:
+    tokens = tokenize(Source.open(text, "", None)).tokens
+    return [t.upper or t.kind + t.text for t in tokens if t.kind != "end"]
+
+
+def _normal(text: str) -> list[str]:
+    """A statement without white space, comments, case of keywords, and IF NOT EXISTS."""
+    tokens = _tokens(text)
+    for at in range(len(tokens) - 2):
+        if tokens[at : at + 3] == ["IF", "NOT", "EXISTS"]:
+            return tokens[:at] + tokens[at + 3 :]
+    return tokens
+
+
+def _difference(old: str, new: str) -> tuple[str, ...]:
+    """The lines that differ, old ones with -, new ones with +."""
+    before = [line.strip() for line in mask_text(old).splitlines() if line.strip()]
+    after = [line.strip() for line in mask_text(new).splitlines() if line.strip()]
+    lines = difflib.unified_diff(before, after, lineterm="", n=0)
+    return tuple(line for line in lines if not line.startswith(("---", "+++", "@@")))

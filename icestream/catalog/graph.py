@@ -1,0 +1,97 @@
+"""Objects → what an epoch does. The runtime executes the plan and EXPLAIN prints it, so the two cannot drift apart.
+
+A `Feed` brings records in (a source, or the connector of a table); a `Task` computes the new rows of one stored
+object or sink from its inputs' deltas and commits or delivers them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from icestream.catalog.objects import MaterializedView, Object, Sink, Source, Table, dead_key
+from icestream.plan.linear import relations_read
+from icestream.plan.logical import Node
+
+Feeding = Source | Table
+Writing = Table | MaterializedView | Sink
+
+
+@dataclass(frozen=True)
+class Feed:
+    """Records from outside, decoded once an epoch for all that read them."""
+
+    object: Feeding
+
+    @property
+    def key(self) -> str:
+        """The identity of the feed's positions in the epoch log."""
+        return self.object.key
+
+    @property
+    def dead_key(self) -> str:
+        """The identity of its dead-letter table in the epoch log."""
+        return dead_key(self.object.key)
+
+
+@dataclass(frozen=True)
+class Task:
+    """New rows of one object. `query` None: the feed's rows as they are."""
+
+    object: Writing
+    feeds: tuple[str, ...]
+    """Keys of the feeds it reads."""
+    tables: tuple[str, ...]
+    """Keys of the stored objects it reads."""
+    query: Node | None
+    interval: float
+    """Seconds between its commits; 0: every epoch."""
+    level: int
+
+    @property
+    def key(self) -> str:
+        """The identity of the task's state in the epoch log."""
+        return self.object.key
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All feeds that somebody reads, and the tasks in an order in which inputs come first."""
+
+    feeds: tuple[Feed, ...]
+    tasks: tuple[Task, ...]
+
+    @property
+    def levels(self) -> list[list[Task]]:
+        """Tasks that depend only on earlier levels, together."""
+        depth = max((t.level for t in self.tasks), default=-1) + 1
+        return [[t for t in self.tasks if t.level == n] for n in range(depth)]
+
+
+def make_plan(objects: Iterable[Object]) -> Plan:
+    """The plan of a home's objects, given in the order of their creation."""
+    feeding: dict[str, Feeding] = {}
+    tasks: dict[str, Task] = {}
+    for object in objects:
+        if isinstance(object, Source) or (isinstance(object, Table) and object.ingest):
+            feeding[object.key] = object
+        if isinstance(object, Table) and object.ingest:
+            tasks[object.key] = Task(object, (object.key,), (), None, 0, 0)
+        elif isinstance(object, MaterializedView | Sink | Table) and object.query is not None:
+            read = relations_read(object.query)
+            tables = tuple(k for k in read if k in tasks)
+            feeds = tuple(k for k in read if k in feeding and k not in tables)
+            level = max((tasks[k].level + 1 for k in tables), default=0)
+            interval = _interval(object)
+            tasks[object.key] = Task(object, feeds, tables, object.query, interval, level)
+    used = {key for task in tasks.values() for key in task.feeds}
+    return Plan(
+        tuple(Feed(o) for key, o in feeding.items() if key in used),
+        tuple(sorted(tasks.values(), key=lambda t: (t.level, t.object.id))),
+    )
+
+
+def _interval(object: Object) -> float:
+    if isinstance(object, Sink) and object.connector == "iceberg":
+        return object.settings.number("commit_checkpoint_interval")
+    return 0

@@ -1,0 +1,116 @@
+"""SHOW, SHOW CREATE, DESCRIBE and EXPLAIN: answers from the catalog alone."""
+
+from __future__ import annotations
+
+import fnmatch
+
+from icestream.catalog.catalog import Catalog
+from icestream.catalog.objects import MaterializedView, Object, Sink, Source, Table, View
+from icestream.errors import NotSupportedError, SqlError, did_you_mean
+from icestream.plan.explain import explain_node
+from icestream.result import Result
+from icestream.sql import statements as st
+
+KINDS = {
+    "sources": "source",
+    "tables": "table",
+    "views": "view",
+    "materialized views": "materialized view",
+    "sinks": "sink",
+    "connections": "connection",
+    "secrets": "secret",
+    "indexes": "index",
+}
+
+
+def show(statement: st.Show | st.ShowCreate, catalog: Catalog) -> Result:
+    """SHOW what, or SHOW CREATE kind name."""
+    if isinstance(statement, st.ShowCreate):
+        found = catalog.names().find(statement.name)
+        if found.kind != statement.kind:
+            raise SqlError(f'"{statement.name}" is a {found.kind}', place=statement.name.place)
+        text = catalog.definition(found.name)
+        return Result(columns=("Name", "Create Sql"), rows=[(f"public.{found.name}", text)])
+    what = statement.what.lower()
+    if what in KINDS:
+        names = [o.name for o in catalog if o.kind == KINDS[what]]
+        return Result(
+            columns=("Name",), rows=[(n,) for n in sorted(names) if _like(n, statement.like)]
+        )
+    if what == "columns" and statement.name is not None:
+        return _columns(catalog.names().find(statement.name))
+    if what == "jobs":
+        return Result(columns=("Id", "Statement", "Progress"))
+    if what == "schemas":
+        return Result(columns=("Name",), rows=[("dead_letters",), ("public",)])
+    if what == "databases":
+        return Result(columns=("Name",), rows=[("dev",)])
+    settings = catalog.store.settings()
+    if what == "all":
+        return Result(columns=("Name", "Setting"), rows=sorted(settings.items()))
+    if what in settings:
+        return Result(columns=(what,), rows=[(settings[what],)])
+    known = [*KINDS, "columns", "jobs", "schemas", "databases", "all", *settings]
+    if what in ("cluster", "processlist", "subscriptions", "functions", "cursors"):
+        raise NotSupportedError(f"SHOW {what.upper()}", place=statement.place)
+    raise SqlError(
+        f"there is nothing called {what!r} to show",
+        place=statement.place,
+        remedy=did_you_mean(what, known) or "SHOW " + ", ".join(KINDS),
+    )
+
+
+def describe(statement: st.Describe, catalog: Catalog) -> Result:
+    """DESCRIBE name."""
+    return _columns(catalog.names().find(statement.name))
+
+
+def explain(statement: st.Explain, catalog: Catalog) -> Result:
+    """EXPLAIN statement: the plan as a tree."""
+    inner = statement.statement
+    if isinstance(inner, st.Select):
+        from icestream.plan.query import bind_query
+
+        lines = explain_node(bind_query(inner.query, catalog.names().relation)).splitlines()
+    else:
+        lines = explain_object(catalog.examine(inner).object)
+    return Result(columns=("QUERY PLAN",), rows=[(line,) for line in lines])
+
+
+def explain_object(object: Object) -> list[str]:
+    """What an epoch does for an object."""
+    match object:
+        case Source(ingest=ingest):
+            head = f"Source {object.name}: {ingest.connector}, read and decoded once an epoch"
+            return [head, "  dead letters → " + f"dead_letters.{object.name}"]
+        case Table(ingest=ingest) if ingest is not None:
+            return [
+                f"Table {object.name}: append, exactly once → lake.public.{object.name}",
+                f"  {ingest.connector}, read and decoded once an epoch",
+            ]
+        case MaterializedView():
+            head = f"Materialized view {object.name}: linear, append → lake.public.{object.name}"
+        case Sink(connector="iceberg"):
+            table = f"{object.settings['database.name']}.{object.settings['table.name']}"
+            head = (
+                f"Sink {object.name}: append, exactly once → {table} "
+                f"every {object.settings['commit_checkpoint_interval']} s"
+            )
+        case Sink():
+            head = f"Sink {object.name}: {object.connector}, at least once"
+        case View():
+            head = f"View {object.name}: not stored, inlined where it is read"
+        case _:
+            return [f"{object.kind} {object.name}"]
+    return [head, *("  " + line for line in explain_node(object.query).splitlines())]
+
+
+def _columns(object: Object) -> Result:
+    rows = [(c.name, str(c.type), c.not_null, c.generated is not None) for c in object.columns]
+    return Result(columns=("Name", "Type", "Not Null", "Generated"), rows=list(rows))
+
+
+def _like(name: str, pattern: str | None) -> bool:
+    if pattern is None:
+        return True
+    return fnmatch.fnmatchcase(name, pattern.replace("%", "*").replace("_", "?"))

@@ -1,0 +1,35 @@
+"""`icestream sql "…"`: run statements on a home and print what they give."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import Any
+
+from icestream.cli.arguments import add_engine, home_of, settings_of
+from icestream.cli.printers import FORMATS, print_result
+from icestream.engine import Engine
+
+
+def add_parser(commands: Any) -> None:
+    """Declare the command."""
+    parser = commands.add_parser("sql", help="run SQL statements on a home", description=__doc__)
+    parser.add_argument("text", help="the statements; - reads them from standard input")
+    parser.add_argument(
+        "--format", choices=tuple(FORMATS), default="table", help="how rows are printed"
+    )
+    add_engine(parser)
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Execute and print."""
+    text = sys.stdin.read() if args.text == "-" else args.text
+    with Engine(home_of(args), settings_of(args), notice=_note) as engine:
+        for result in engine.execute(text):
+            print_result(result, args.format)
+    return 0
+
+
+def _note(text: str) -> None:
+    print(text, file=sys.stderr)

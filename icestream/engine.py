@@ -1,0 +1,290 @@
+"""The façade: `Engine.execute(sql)` gives results; `Engine.run()` advances the pipeline.
+
+Statements are bound before any JVM starts, so a wrong one costs nothing. The JVM starts when something
+needs it; the home's lock is taken when something changes or runs.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from icestream.catalog.catalog import Catalog, Change
+from icestream.catalog.objects import Index, Object
+from icestream.catalog.show import describe, explain, show
+from icestream.catalog.store import Store
+from icestream.config import EngineSettings, Home
+from icestream.connectors.iceberg_options import needs_aws
+from icestream.errors import NotSupportedError, SqlError
+from icestream.observe import status as observe
+from icestream.observe.report import EpochReport
+from icestream.result import Result
+from icestream.runtime.lock import HomeLock
+from icestream.sql import parse
+from icestream.sql import statements as st
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from icestream.runtime.pipeline import Pipeline
+
+CREATE = (
+    st.CreateSource, st.CreateTable, st.CreateView, st.CreateSink, st.CreateConnection,
+    st.CreateSecret, st.CreateIndex,
+)  # fmt: skip
+
+Notice = Callable[[str], None]
+
+
+@dataclass
+class Engine:
+    """One home. Close it when done; it is a context manager."""
+
+    home: Home
+    settings: EngineSettings = field(default_factory=EngineSettings)
+    notice: Notice = lambda text: None
+    env: Mapping[str, str] | None = None
+    take_over: bool = False
+
+    def __post_init__(self) -> None:
+        self.store = Store(self.home)
+        self.catalog = Catalog(self.store, self.env)
+        self.catalog.load()
+        self.lock: HomeLock | None = None
+        self._spark: SparkSession | None = None
+        self._pipeline: Pipeline | None = None
+        self._owned = False
+
+    def __enter__(self) -> Engine:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    # -- statements ------------------------------------------------------------------------------
+
+    def execute(self, sql: str, file: str = "<sql>") -> list[Result]:
+        """Run a script. Everything in it is parsed first; creations are applied together, all or none."""
+        results: list[Result] = []
+        pending: list[Change] = []
+        statements = parse(sql, file, self.env)
+        try:
+            for statement in statements:
+                if isinstance(statement, CREATE):
+                    results.append(self._create(statement, pending))
+                else:
+                    self._apply(pending)
+                    results.append(self._other(statement))
+            self._apply(pending)
+        except BaseException:
+            self.catalog.forget([c.object.name for c in pending])
+            raise
+        return results
+
+    def plan(self, sql: str, file: str = "<sql>") -> list[Change]:
+        """What a script's CREATE statements would change; changes nothing."""
+        changes: list[Change] = []
+        for statement in parse(sql, file, self.env):
+            if isinstance(statement, CREATE):
+                change = self.catalog.examine(statement)
+                if not change.exists:
+                    self.catalog.learn(change)
+                changes.append(change)
+        return changes
+
+    def _create(self, statement: st.Statement, pending: list[Change]) -> Result:
+        change = self.catalog.examine(statement)
+        kind, name = change.object.kind, change.object.name
+        if not change.exists:
+            self.catalog.learn(change)
+            pending.append(change)
+            return Result(message=f"CREATE {kind.upper()} {name}")
+        if change.difference:
+            if getattr(statement, "if_not_exists", False):
+                return Result(message=f"{kind} {name} exists and differs; left as it is")
+            raise SqlError(
+                f"{kind} {name} exists and differs:\n    " + "\n    ".join(change.difference),
+                place=statement.place,
+                remedy=f"DROP {kind.upper()} {name} first (CASCADE drops what stands on it), or restore the old text",
+            )
+        if self.catalog.renew_secrets(change):
+            return Result(message=f"{kind} {name}: secrets updated")
+        return Result(message=f"{kind} {name} is unchanged")
+
+    def _apply(self, pending: list[Change]) -> None:
+        """Make learnt objects real: tables, start positions, the log; then the store."""
+        if not pending:
+            return
+        self._own()
+        names = [c.object.name for c in pending]
+        if any(_runs(c.object) for c in pending):
+            self._attach()
+        assert self.lock is not None
+        self.catalog.keep(names, self.lock.incarnation)
+        pending.clear()
+
+    def _attach(self) -> None:
+        opened = self._pipeline is not None
+        pipeline = self._running()
+        if opened or self.catalog.stored.keys() != {o.name for o in self.store.objects()}:
+            pipeline.attach(list(self.catalog), self.store.plan + 1)
+
+    def _other(self, statement: st.Statement) -> Result:
+        match statement:
+            case st.Drop():
+                return self._drop(statement)
+            case st.Select():
+                from icestream.runtime.query import select
+
+                return select(statement.query, self.catalog, self.spark, self.home)
+            case st.Show() | st.ShowCreate():
+                return show(statement, self.catalog)
+            case st.Describe():
+                return describe(statement, self.catalog)
+            case st.Explain():
+                return explain(statement, self.catalog)
+            case st.SetVariable():
+                self.store.set(statement.name, statement.value)
+                return Result(message="SET")
+            case st.Flush() | st.Wait():
+                self.run(threading.Event(), once=True)
+                return Result(message=type(statement).__name__.upper())
+        raise NotSupportedError(_words(type(statement).__name__), place=statement.place)
+
+    def _drop(self, statement: st.Drop) -> Result:
+        doomed: dict[str, Object] = {}
+        for name in statement.names:
+            found = self.catalog.objects.get(name.name)
+            if found is None and statement.if_exists:
+                continue
+            found = self.catalog.names().find(name)
+            if found.kind != statement.kind:
+                raise SqlError(
+                    f'"{name}" is a {found.kind}, not a {statement.kind}',
+                    place=name.place,
+                    remedy=f"DROP {found.kind.upper()} {name}",
+                )
+            dependents = [o for o in self.catalog.dependents(found) if not isinstance(o, Index)]
+            if dependents and not statement.cascade:
+                listed = ", ".join(f"{o.kind} {o.name}" for o in dependents)
+                raise SqlError(
+                    f"{found.kind} {name} is needed by {listed}",
+                    place=name.place,
+                    remedy="drop those first, or use CASCADE",
+                )
+            doomed |= {o.name: o for o in [found, *self.catalog.dependents(found)]}
+        if doomed:
+            self._own()
+            assert self.lock is not None
+            pipeline = self._running() if any(_runs(o) for o in doomed.values()) else None
+            self.catalog.drop(list(doomed), self.lock.incarnation)
+            if pipeline is not None:
+                pipeline.attach(list(self.catalog), self.store.plan)
+                pipeline.discard(list(doomed.values()))
+        return Result(message=f"DROP {statement.kind.upper()}")
+
+    # -- running ---------------------------------------------------------------------------------
+
+    @property
+    def spark(self) -> SparkSession:
+        """The Spark session, started at first use."""
+        if self._spark is None:
+            from icestream.runtime import session
+
+            self._spark = session.start(self.home, self.settings, self._jar_groups(), self.notice)
+        return self._spark
+
+    def _jar_groups(self) -> list[str]:
+        """Jars beyond the engine's own that some object needs."""
+        settings = [getattr(o, "settings", None) for o in self.catalog]
+        settings += [getattr(getattr(o, "ingest", None), "settings", None) for o in self.catalog]
+        return (
+            ["aws"]
+            if any(s is not None and "catalog.type" in s and needs_aws(s) for s in settings)
+            else []
+        )
+
+    def _own(self) -> None:
+        if self.lock is None:
+            self.lock = HomeLock(self.home, self.take_over)
+
+    def _running(self) -> Pipeline:
+        """The pipeline, opened (and recovered) at first use with the objects that the store knows."""
+        if self._pipeline is None:
+            from icestream.lake.catalogs import Lake
+            from icestream.runtime.pipeline import Pipeline
+
+            self._own()
+            assert self.lock is not None
+            lake = Lake(self.spark)
+            pipeline = Pipeline(
+                lake, self.store.pipeline, self.lock.incarnation, self.settings, self.notice
+            )
+            known = {s.name for s in self.store.objects()}
+            pipeline.open([o for o in self.catalog if o.name in known], self.store.plan)
+            self.lock.incarnation = pipeline.incarnation
+            self.store.take(pipeline.incarnation)
+            self._pipeline = pipeline
+        return self._pipeline
+
+    def open(self) -> None:
+        """Start what `run` needs: the lock, the session, the pipeline (recovering it)."""
+        self._running()
+
+    def status(self) -> observe.Status:
+        """The home's status as it was last written."""
+        return observe.read(self.home)
+
+    def run(
+        self,
+        stop: threading.Event,
+        *,
+        once: bool = False,
+        report: Callable[[EpochReport], None] = lambda r: None,
+    ) -> None:
+        """Advance the pipeline until `stop` is set, or until everything that is there now is in."""
+        pipeline = self._running()
+
+        def after(epoch: EpochReport) -> None:
+            self._write_status("running", epoch)
+            report(epoch)
+
+        self._write_status("running")
+        try:
+            pipeline.run(stop, once=once, report=after)
+        except BaseException as error:
+            self._write_status(
+                "failed", message=str(error).splitlines()[0] if str(error) else type(error).__name__
+            )
+            raise
+        self._write_status("stopped")
+
+    def _write_status(
+        self, state: str, epoch: EpochReport | None = None, message: str | None = None
+    ) -> None:
+        from icestream.runtime.snapshot import status_of
+
+        assert self._pipeline is not None
+        observe.write(self.home, status_of(self._pipeline, state, epoch, message))
+
+    def close(self) -> None:
+        """Stop what was started: connectors, the session, the lock."""
+        if self._pipeline is not None:
+            self._pipeline.close()
+        if self._spark is not None:
+            self._spark.stop()
+        if self.lock is not None:
+            self.lock.release()
+        self.store.close()
+
+
+def _runs(object: Object) -> bool:
+    """Whether an object takes part in epochs."""
+    return object.kind in ("table", "materialized view", "sink")
+
+
+def _words(name: str) -> str:
+    """CreateSubscription → CREATE SUBSCRIPTION"""
+    return "".join(f" {c}" if c.isupper() else c for c in name).strip().upper()

@@ -1,0 +1,1 @@
+"""Tables stay healthy: bounded metadata, few small files."""

@@ -1,0 +1,59 @@
+"""What to expire and what to merge: decisions as pure functions over what is known of a table."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from icestream.lake.table import Snapshot
+
+SLACK = 10
+"""Snapshots beyond the retained ones before an expiry is worth its commit."""
+
+MEGABYTE = 1 << 20
+
+
+@dataclass(frozen=True)
+class Tier:
+    """Files below `below` bytes are merged, at least `files` of them, into files of `target` bytes."""
+
+    below: int
+    files: int
+    target: int
+
+
+TIERS = (
+    Tier(1 * MEGABYTE, 32, 16 * MEGABYTE),
+    Tier(16 * MEGABYTE, 16, 128 * MEGABYTE),
+    Tier(96 * MEGABYTE, 8, 256 * MEGABYTE),
+)
+
+
+def to_expire(ancestry: Sequence[Snapshot], needed: Collection[int], retained: int) -> list[int]:
+    """The snapshots (given newest first) that nothing needs any more.
+
+    Kept are the newest `retained`, everything from the head back to the oldest needed one and its
+    parent (a range is read along that chain), and the newest stamp of every pipeline.
+    """
+    oldest = max((i + 1 for i, s in enumerate(ancestry) if s.id in needed), default=0)
+    keep = max(retained, oldest + 1)
+    if len(ancestry) <= keep + SLACK:
+        return []
+    stamped: set[str] = set()
+    expired: list[int] = []
+    for index, snapshot in enumerate(ancestry):
+        stamp = snapshot.stamp
+        newest = stamp is not None and stamp.pipeline not in stamped
+        if stamp is not None:
+            stamped.add(stamp.pipeline)
+        if index >= keep and not newest:
+            expired.append(snapshot.id)
+    return expired
+
+
+def tier_to_merge(sizes: Sequence[int], least: int) -> Tier | None:
+    """The first tier that has gathered enough small files; the lowest one asks for `least` files."""
+    for index, tier in enumerate(TIERS):
+        if sum(size < tier.below for size in sizes) >= (least if index == 0 else tier.files):
+            return tier
+    return None

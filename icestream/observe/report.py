@@ -1,0 +1,21 @@
+"""What one epoch did."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass
+class EpochReport:
+    """What an epoch did, for progress and metrics."""
+
+    epoch: int
+    seconds: float = 0
+    records: dict[str, int] = field(default_factory=dict)
+    """Records read, by feed."""
+    rows: dict[str, int] = field(default_factory=dict)
+    """Rows written, by object."""
+    dead: dict[str, int] = field(default_factory=dict)
+    """Dead letters, by feed."""
+    behind: bool = False
+    """Whether some object has more to read up to the cut."""

@@ -1,0 +1,291 @@
+"""One epoch: from a cut through all sources to a complete record in the log.
+
+The order is what makes it exactly once. Files are staged first, visible to nobody; then each table commits
+with the epoch's stamp; the log's commit completes the epoch; only then sources are acknowledged. Whatever
+is interrupted is rolled forward by running the same epoch again: tables that carry its stamp are skipped,
+and what reads them finds their delta in their own commit.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+from pyspark import inheritable_thread_target
+from pyspark.sql import DataFrame, SparkSession
+
+from icestream import faults
+from icestream.catalog.graph import Plan, Task
+from icestream.lake.changes import changes
+from icestream.lake.log import EpochLog
+from icestream.lake.staging import Staged, stage
+from icestream.lake.stamp import ObjectAt, Offset, Range, Record, Stamp
+from icestream.lake.table import LakeTable
+from icestream.observe.report import EpochReport
+from icestream.plan.spark import render
+from icestream.runtime.feeds import OpenFeed, Rows
+from icestream.runtime.targets import Target
+
+T = TypeVar("T")
+PARALLEL = 4
+
+
+@dataclass(frozen=True)
+class Cut:
+    """What an epoch takes: its number and time, where it ends in each feed, and who takes part."""
+
+    epoch: int
+    time: int
+    """Microseconds since 1970; what now() means in this epoch."""
+    ends: Mapping[str, Offset]
+    due: frozenset[str]
+    limit: int | None = None
+    """Records that an object which lags behind may catch up in one epoch."""
+
+
+@dataclass
+class Runtime:
+    """The open parts of a pipeline that an epoch works with."""
+
+    spark: SparkSession
+    plan: Plan
+    log: EpochLog
+    feeds: dict[str, OpenFeed]
+    targets: dict[str, Target]
+    letters: dict[str, LakeTable]
+    """Dead-letter tables by feed."""
+    heads: dict[str, int | None]
+    """The snapshot that the next commit to each object's table builds on."""
+    uuids: dict[str, str]
+
+
+class Epoch:
+    """The execution of one cut on top of a complete record."""
+
+    def __init__(
+        self, runtime: Runtime, record: Record, cut: Cut, stamped: Mapping[str, Stamp] | None = None
+    ) -> None:
+        self.runtime = runtime
+        self.record = record
+        self.cut = cut
+        self.stamped = stamped or {}
+        self.report = EpochReport(cut.epoch)
+        self.objects = {key: self._pinned(key, at) for key, at in record.objects.items()}
+        self.counters = dict(record.counters)
+        self._rows: dict[tuple[str, str], Rows] = {}
+        self._commits = 0
+
+    def run(self) -> Record:
+        """Execute, commit, and give the new record. Joined threads only; nothing runs on after this returns."""
+        began = time.monotonic()
+        try:
+            for level in self.runtime.plan.levels:
+                self._level([t for t in level if t.key in self.cut.due])
+        finally:
+            for rows in self._rows.values():
+                rows.release()
+        faults.reach("tables-committed")
+        record = self._complete()
+        self.runtime.log.commit(record)
+        faults.reach("log-committed")
+        self.report.seconds = time.monotonic() - began
+        return record
+
+    def _pinned(self, key: str, at: ObjectAt) -> ObjectAt:
+        """The object's state with every position spelled out, before the record's own positions move on."""
+        feeds = {t.key: t.feeds for t in self.runtime.plan.tasks}
+        feeds |= {f.dead_key: (f.key,) for f in self.runtime.plan.feeds}
+        own = {k: self.record.sources[k] for k in feeds.get(key, ())}
+        return replace(at, position={**own, **(at.position or {})})
+
+    # -- one level of the graph ------------------------------------------------------------------
+
+    def _level(self, tasks: Sequence[Task]) -> None:
+        done = [t for t in tasks if t.key in self.stamped]
+        for task in done:
+            self._adopt(task.key, self.stamped[task.key])
+        todo = [(t, self._ranges(t)) for t in tasks if t.key not in self.stamped]
+        todo = [(t, r) for t, r in todo if any(not x.empty for x in r.values())]
+        self._share(todo)
+        jobs = [lambda t=t, r=r: self._execute(t, r) for t, r in todo]
+        staged = _parallel(jobs)
+        letters = self._stage_letters([*todo, *((t, self.stamped[t.key].ranges) for t in done)])
+        for (task, ranges), result in zip(todo, staged, strict=True):
+            self._finish(task.key, ranges, result, self.runtime.targets[task.key])
+        for feed, range, result in letters:
+            self._finish(
+                feed.feed.dead_key, {feed.key: range}, result, self.runtime.letters[feed.key]
+            )
+            self.report.dead[feed.key] = result.rows if result else 0
+
+    def _adopt(self, key: str, stamp: Stamp) -> None:
+        """A table that this epoch has already been committed to."""
+        self.objects[key] = self._at(key, stamp.ranges)
+        self._count(key, stamp.rows)
+
+    def _ranges(self, task: Task) -> dict[str, Range]:
+        """What the task has to read of each input to reach the cut."""
+        ranges: dict[str, Range] = {}
+        for key in task.feeds:
+            start = self.record.position(task.key, key)
+            end = self.cut.ends.get(key, self.record.sources[key])
+            if start != end:
+                end = self.runtime.feeds[key].source.advance(start, end, self.cut.limit)
+            ranges[key] = Range(start, end)
+        for key in map(stored, task.tables):
+            start = self.record.position(task.key, key)
+            ranges[key] = Range(start, {"snapshot": self.objects[key[1:]].snapshot})
+        return ranges
+
+    def _share(self, todo: Sequence[tuple[Task, Mapping[str, Range]]]) -> None:
+        """Rows of a range that several tasks read are decoded once and kept for the others."""
+        readers: dict[tuple[str, str], int] = {}
+        for task, ranges in todo:
+            for key in task.feeds:
+                if not ranges[key].empty:
+                    at = self._read(key, ranges[key])
+                    readers[at] = readers.get(at, 0) + 1
+        for at, count in readers.items():
+            if count > 1:
+                self._rows[at].share()
+
+    def _read(self, key: str, range: Range) -> tuple[str, str]:
+        at = (key, repr(range))
+        if at not in self._rows:
+            feed = self.runtime.feeds[key]
+            self._rows[at] = feed.rows(range, _timestamp(self.cut.time))
+            records = feed.source.count(range.start, range.end)
+            if records is not None:
+                self.report.records[key] = max(records, self.report.records.get(key, 0))
+        return at
+
+    # -- computing and staging -------------------------------------------------------------------
+
+    def _execute(self, task: Task, ranges: Mapping[str, Range]) -> Staged | int | None:
+        frame = self._frame(task, ranges)
+        target = self.runtime.targets[task.key]
+        if isinstance(target, LakeTable):
+            return stage(frame, target)
+        return target.write(frame, self.cut.epoch)
+
+    def _frame(self, task: Task, ranges: Mapping[str, Range]) -> DataFrame:
+        """The task's new rows. Its query is linear, so its delta is the query over its inputs' deltas."""
+        frames = {k: self._rows[self._read(k, ranges[k])].frame for k in task.feeds}
+        frames |= {k: self._delta(k, ranges[stored(k)]) for k in task.tables}
+        if task.query is None:
+            (frame,) = frames.values()
+            return frame
+        inputs: dict[str, str] = {}
+        for number, (key, frame) in enumerate(frames.items()):
+            inputs[key] = f"icestream_{task.object.id}_{number}"
+            frame.createOrReplaceTempView(inputs[key])
+        return self.runtime.spark.sql(render(task.query, inputs, now=_timestamp(self.cut.time)))
+
+    def _delta(self, key: str, range: Range) -> DataFrame:
+        """What was added to a stored object, read back from its own commits."""
+        table = self.runtime.targets[key]
+        assert isinstance(table, LakeTable)
+        frame = changes(table, range.start["snapshot"], range.end["snapshot"])
+        return self.runtime.spark.table(table.sql).limit(0) if frame is None else frame
+
+    def _stage_letters(
+        self, read: Sequence[tuple[Task, Mapping[str, Range]]]
+    ) -> list[tuple[OpenFeed, Range, Staged | None]]:
+        """Dead letters of every feed that was read up to the cut, if there are any."""
+        result: list[tuple[OpenFeed, Range, Staged | None]] = []
+        for key, feed in self.runtime.feeds.items():
+            end = self.cut.ends.get(key)
+            up_to_cut = [r[key] for _, r in read if key in r and r[key].end == end]
+            dead = feed.feed.dead_key
+            if end is None or not up_to_cut or self.objects[dead].epoch == self.cut.epoch:
+                continue
+            if dead in self.stamped:
+                self._adopt(dead, self.stamped[dead])
+                continue
+            rows = [self._rows[at] for at in self._rows if at[0] == key]
+            range = Range(self.record.position(dead, key), end)
+            unread = not rows  # every reader was stamped before a crash: look again
+            found: Staged | None = None
+            if not range.empty and (unread or feed.may_have_letters(rows)):
+                found = stage(feed.letters(range), self.runtime.letters[key])
+            result.append((feed, range, found))
+        return result
+
+    # -- committing ------------------------------------------------------------------------------
+
+    def _finish(
+        self, key: str, ranges: Mapping[str, Range], result: Staged | int | None, target: Target
+    ) -> None:
+        rows = result.rows if isinstance(result, Staged) else result
+        if isinstance(target, LakeTable) and isinstance(result, Staged) and result.files:
+            stamp = Stamp(
+                self.record.pipeline,
+                self.record.incarnation,
+                self.record.plan,
+                self.cut.epoch,
+                self.cut.time,
+                ranges,
+                self.cut.ends,
+                result.rows,
+            )
+            self.runtime.heads[key] = target.append(result.files, stamp, self.runtime.heads[key])
+            self._commits += 1
+            if self._commits == 1:
+                faults.reach("first-table-committed")
+        self.objects[key] = self._at(key, ranges)
+        self._count(key, rows or 0)
+
+    def _count(self, key: str, rows: int) -> None:
+        if rows:
+            self.report.rows[key] = rows
+            self.counters[key] = self.counters.get(key, 0) + rows
+
+    def _at(self, key: str, ranges: Mapping[str, Range]) -> ObjectAt:
+        before = self.objects[key]
+        position = {**(before.position or {}), **{k: r.end for k, r in ranges.items()}}
+        return replace(
+            before,
+            epoch=self.cut.epoch,
+            snapshot=self.runtime.heads.get(key, before.snapshot),
+            position=position,
+        )
+
+    def _complete(self) -> Record:
+        """The record of this epoch; positions that equal the cut need not be spelled out."""
+        sources = {**self.record.sources, **self.cut.ends}
+        objects: dict[str, ObjectAt] = {}
+        for key, at in self.objects.items():
+            behind = {k: v for k, v in (at.position or {}).items() if sources.get(k) != v}
+            self.report.behind |= key in self.cut.due and any(k in sources for k in behind)
+            objects[key] = replace(at, position=behind or None)
+        for key, records in self.report.records.items():
+            self.counters[f"{key}.records"] = self.counters.get(f"{key}.records", 0) + records
+        return replace(
+            self.record,
+            epoch=self.cut.epoch,
+            time=self.cut.time,
+            sources=sources,
+            objects=objects,
+            counters=self.counters,
+        )
+
+
+def stored(key: str) -> str:
+    """The name under which an object's position in a stored object is kept, apart from feeds of the same key."""
+    return f"@{key}"
+
+
+def _timestamp(micros: int) -> str:
+    return f"TIMESTAMP_MICROS({micros})"
+
+
+def _parallel(jobs: Sequence[Callable[[], T]]) -> list[T]:
+    """Run all, wait for all, then give the results or raise the first failure."""
+    if len(jobs) <= 1:
+        return [job() for job in jobs]
+    with ThreadPoolExecutor(PARALLEL) as pool:
+        futures = [pool.submit(inheritable_thread_target(job)) for job in jobs]
+    return [future.result() for future in futures]

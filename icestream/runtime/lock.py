@@ -1,0 +1,77 @@
+"""Which process runs a home: one lock file an incarnation, held by flock for as long as the process lives.
+
+A new process looks at the newest file only. That is what lets `--take-over` go ahead while a paused
+predecessor still holds an older one; the fences on the tables keep the predecessor from committing.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from pathlib import Path
+
+from icestream.config import Home
+from icestream.errors import ConfigError
+
+
+class HomeLock:
+    """The right to run the pipelines of a home."""
+
+    def __init__(self, home: Home, take_over: bool = False) -> None:
+        home.prepare()
+        self.directory = home.locks
+        newest = max(self._incarnations(), default=0)
+        if newest and (pid := _holder(self._path(newest))) is not None and not take_over:
+            raise ConfigError(
+                f"icestream is already running on {home.root} (process {pid})",
+                remedy="stop it first, or start with --take-over to fence it off",
+            )
+        self.incarnation = newest + 1
+        self._file = self._acquire()
+        for old in self._incarnations():
+            if old < self.incarnation and _holder(self._path(old)) is None:
+                self._path(old).unlink(missing_ok=True)
+
+    def _acquire(self) -> int:
+        """The lock file of the next free number; another process starting now takes another number."""
+        while True:
+            path = self._path(self.incarnation)
+            try:
+                descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o644)
+            except FileExistsError:
+                raise ConfigError(
+                    "another icestream is starting on this home at this very moment",
+                    remedy="start it once",
+                ) from None
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            os.write(descriptor, str(os.getpid()).encode())
+            return descriptor
+
+    def release(self) -> None:
+        """Give the home up; the file stays, so that incarnations keep growing."""
+        os.close(self._file)
+
+    def _incarnations(self) -> list[int]:
+        return [int(p.stem) for p in self.directory.glob("*.lock") if p.stem.isdigit()]
+
+    def _path(self, incarnation: int) -> Path:
+        return self.directory / f"{incarnation}.lock"
+
+
+def running(home: Home) -> int | None:
+    """The process that runs this home now, if any."""
+    numbers = [int(p.stem) for p in home.locks.glob("*.lock") if p.stem.isdigit()]
+    return _holder(home.locks / f"{max(numbers)}.lock") if numbers else None
+
+
+def _holder(path: Path) -> int | None:
+    """The id of the process that holds the file's lock."""
+    try:
+        with open(path) as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return int(file.read() or 0)
+    except FileNotFoundError:
+        pass
+    return None

@@ -1,0 +1,420 @@
+"""The pipeline of a home: start, restart and DDL are one path, and the loop that runs epoch after epoch."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from icestream import faults
+from icestream.catalog.graph import Plan, Task, make_plan
+from icestream.catalog.objects import (
+    DEAD_LETTER_COLUMNS,
+    DEAD_LETTERS,
+    MaterializedView,
+    Object,
+    Sink,
+    Source,
+    Table,
+)
+from icestream.config import EngineSettings
+from icestream.errors import ConnectorError, FencedError, IcestreamError, LakeError, RangeLostError
+from icestream.lake.catalogs import LAKE, OWNER, SYSTEM, Lake
+from icestream.lake.log import EpochLog
+from icestream.lake.stamp import ObjectAt, Offset, Record, Stamp
+from icestream.lake.table import LakeTable
+from icestream.maintenance.housekeeping import Housekeeper
+from icestream.observe.report import EpochReport
+from icestream.runtime.epoch import Cut, Epoch, Runtime, stored
+from icestream.runtime.feeds import OpenFeed
+from icestream.runtime.targets import Target, open_target, prepare
+from icestream.types import BOOLEAN
+
+MAX_BACKOFF = 30.0
+ONCE_ATTEMPTS = 3
+
+
+@dataclass
+class Pace:
+    """How fast a feed was read, and when; the size of its next epoch follows from it."""
+
+    rate: float | None = None
+    read_at: float | None = None
+
+
+class Pipeline:
+    """All objects of a home, advancing together."""
+
+    def __init__(
+        self,
+        lake: Lake,
+        pipeline: str,
+        incarnation: int,
+        settings: EngineSettings,
+        notice: Callable[[str], None] = lambda text: None,
+    ) -> None:
+        self.lake = lake
+        self.id = pipeline
+        self.incarnation = incarnation
+        self.settings = settings
+        self.notice = notice
+        self.plan = Plan((), ())
+        self.record = Record(pipeline, 0, 0, 0, 0)
+        log = lake.table(LAKE, SYSTEM, "epochs", owned=True)
+        self.runtime = Runtime(lake.spark, self.plan, EpochLog(log), {}, {}, {}, {}, {})
+        self.housekeeper = Housekeeper(lake, settings, notice)
+        self._pace: dict[str, Pace] = {}
+        self._committed: dict[str, float] = {}
+        self.failed_feeds: dict[str, str] = {}
+        self.lags: dict[str, int] = {}
+        self._interrupted = False
+
+    # -- start, restart, DDL ---------------------------------------------------------------------
+
+    def open(self, objects: Sequence[Object], plan_version: int) -> None:
+        """Own the log, fence every table, roll an interrupted epoch forward, take in what is new."""
+        log = self.runtime.log
+        if not self.lake.exists(log.table):
+            self.lake.create(log.table, [("unused", BOOLEAN)], properties={OWNER: "log"})
+        self.record = log.newest() or self.record
+        if self.record.incarnation > self.incarnation:
+            self.incarnation = self.record.incarnation + 1
+        faults.reach("recovering")
+        self._commit_record(incarnation=self.incarnation, plan=plan_version)
+        self.attach(objects, plan_version, fence=True)
+
+    def attach(self, objects: Sequence[Object], plan_version: int, fence: bool = False) -> None:
+        """Make the running plan that of these objects. What the record does not know yet is prepared and added;
+        what it knows and the objects lack is forgotten."""
+        plan = make_plan(objects)
+        self._open_parts(plan)
+        if fence:
+            self._recover()
+        self._add_new(plan)
+        keys = {t.key for t in plan.tasks} | {f.dead_key for f in plan.feeds}
+        objects_at = {k: v for k, v in self.record.objects.items() if k in keys}
+        sources = {k: v for k, v in self.record.sources.items() if k in self.runtime.feeds}
+        changed = (objects_at, sources, plan_version) != (
+            self.record.objects,
+            self.record.sources,
+            self.record.plan,
+        )
+        if changed:
+            self._commit_record(plan=plan_version, objects=objects_at, sources=sources)
+
+    def _open_parts(self, plan: Plan) -> None:
+        """Open the connectors and tables of a plan, keeping those that are open already."""
+        runtime = self.runtime
+        self.plan = runtime.plan = plan
+        feeds = {f.key: f for f in plan.feeds}
+        tasks = {t.key: t for t in plan.tasks}
+        for key in [k for k in runtime.feeds if k not in feeds]:
+            runtime.feeds.pop(key).close()
+            runtime.letters.pop(key)
+        for key in [k for k in runtime.targets if k not in tasks]:
+            runtime.targets.pop(key)
+        for key, feed in feeds.items():
+            if key not in runtime.feeds:
+                runtime.feeds[key] = OpenFeed(feed, self.lake)
+                runtime.letters[key] = self.lake.table(
+                    LAKE, DEAD_LETTERS, feed.object.name, owned=True
+                )
+        for key, task in tasks.items():
+            if key not in runtime.targets:
+                runtime.targets[key] = open_target(task, self.lake)
+
+    def _tables(self) -> dict[str, LakeTable]:
+        """Every Iceberg table the pipeline writes, by the key it has in the record."""
+        targets = {k: t for k, t in self.runtime.targets.items() if isinstance(t, LakeTable)}
+        return targets | {f.dead_key: self.runtime.letters[f.key] for f in self.plan.feeds}
+
+    def _recover(self) -> None:
+        """Fence every table, then complete the epoch that was interrupted, if one was."""
+        stamps = self._fence()
+        faults.reach("recovery-fenced")
+        self._roll_forward(stamps)
+        self._interrupted = False
+
+    def _fence(self) -> dict[str, Stamp]:
+        """Fence the tables that the record knows; gives the newest stamp of each."""
+        stamps: dict[str, Stamp] = {}
+        for key, table in self._tables().items():
+            at = self.record.objects.get(key)
+            if at is None:
+                continue
+            if at.uuid is not None and table.uuid() != at.uuid:
+                raise LakeError(
+                    f"{table.name} is not the table that was written before: it was dropped and made anew",
+                    object=key,
+                    remedy="drop and create the object to start over",
+                )
+            stamps[key], self.runtime.heads[key] = table.fence(self._mark(), at.snapshot)
+            self.runtime.uuids[key] = at.uuid or table.uuid()
+        return stamps
+
+    def _mark(self) -> Stamp:
+        record = self.record
+        return Stamp(self.id, self.incarnation, record.plan, record.epoch, record.time, fence=True)
+
+    def _roll_forward(self, stamps: Mapping[str, Stamp]) -> None:
+        """Complete an epoch that some tables carry and the log does not."""
+        ahead = {k: s for k, s in stamps.items() if s.epoch > self.record.epoch}
+        if not ahead:
+            return
+        first = next(iter(ahead.values()))
+        expected = self.record.epoch + 1
+        for key, stamp in ahead.items():
+            if stamp.epoch != expected or stamp.cut != first.cut:
+                raise LakeError(
+                    f"{key} was written up to epoch {stamp.epoch}, but the log ends at epoch {self.record.epoch}",
+                    object=key,
+                    remedy="this home is older than its tables; use the newest copy of it",
+                )
+            for source, range in stamp.ranges.items():
+                if not source.startswith("@") and range.start != self.record.position(key, source):
+                    raise LakeError(
+                        f"epoch {stamp.epoch} of {key} began elsewhere than the log says",
+                        object=key,
+                        remedy="this home is older than its tables; use the newest copy of it",
+                    )
+        self.notice(f"completing epoch {expected}, which a previous run left unfinished")
+        due = frozenset(t.key for t in self.plan.tasks if t.key in self.record.objects)
+        cut = Cut(expected, first.time, first.cut, due)
+        self._run_epoch(cut, ahead)
+
+    def _add_new(self, plan: Plan) -> None:
+        """Prepare objects that the record does not know: tables, fences, where to begin."""
+        objects, sources = dict(self.record.objects), dict(self.record.sources)
+        for feed in plan.feeds:
+            if feed.dead_key not in objects:
+                start = self.runtime.feeds[feed.key].source.start()
+                sources.setdefault(feed.key, start)
+                table = self.runtime.letters[feed.key]
+                if self.lake.exists(table):
+                    self.lake.drop(table)
+                columns = [*DEAD_LETTER_COLUMNS]
+                self.lake.create(table, columns, properties={OWNER: feed.dead_key})
+                objects[feed.dead_key] = self._first(feed.dead_key, table, {})
+        for task in plan.tasks:
+            if task.key not in objects:
+                target = self.runtime.targets[task.key]
+                prepare(task, target, self.lake)
+                begin = self._start(task, sources, objects)
+                objects[task.key] = self._first(task.key, target, begin)
+        self.record = replace(self.record, objects=objects, sources=sources)
+
+    def _start(
+        self, task: Task, sources: Mapping[str, Offset], objects: Mapping[str, ObjectAt]
+    ) -> dict[str, Offset]:
+        """Where a new object begins in each of its inputs."""
+        position: dict[str, Offset] = {}
+        for key in task.feeds:
+            start = self.runtime.feeds[key].source.start()
+            if start != sources[key]:
+                position[key] = start
+        skip = isinstance(task.object, Sink) and task.object.settings.get("snapshot") is False
+        for key in task.tables:
+            here = skip or self._is_empty(key)
+            position[stored(key)] = {"snapshot": objects[key].snapshot if here else None}
+        return position
+
+    def _is_empty(self, key: str) -> bool:
+        table = self.runtime.targets[key]
+        head = table.head() if isinstance(table, LakeTable) else None
+        return head is None or head.summary.get("total-records", "0") == "0"
+
+    def _first(self, key: str, table: Target, position: Mapping[str, Offset]) -> ObjectAt:
+        if not isinstance(table, LakeTable):
+            return ObjectAt(self.record.epoch, position=dict(position) or None)
+        _, head = table.fence(self._mark(), None)
+        self.runtime.heads[key] = head
+        self.runtime.uuids[key] = table.uuid()
+        return ObjectAt(
+            self.record.epoch, table.name, self.runtime.uuids[key], head, dict(position) or None
+        )
+
+    def _commit_record(self, **changes: object) -> None:
+        self.record = replace(self.record, **changes)  # type: ignore[arg-type]
+        self.runtime.log.commit(self.record)
+
+    # -- epochs ----------------------------------------------------------------------------------
+
+    def run(
+        self,
+        stop: threading.Event,
+        *,
+        once: bool = False,
+        report: Callable[[EpochReport], None] = lambda r: None,
+    ) -> None:
+        """Run epochs until told to stop, or, with `once`, until everything that is there now is in.
+
+        A failure of the outside world is retried (recovering first, so a half-done epoch is completed, not
+        repeated); one that no retry can mend is raised. Stopping waits for the epoch's end.
+        """
+        goal = (
+            {k: f.source.latest(self.record.sources[k]) for k, f in self.runtime.feeds.items()}
+            if once
+            else None
+        )
+        failures = 0
+        while not stop.is_set():
+            began = time.monotonic()
+            try:
+                if self._interrupted:
+                    self._recover()
+                done = self.step(goal, force=once)
+            except (FencedError, RangeLostError, LakeError):
+                raise
+            except Exception as error:
+                failures += 1
+                if (once and failures >= ONCE_ATTEMPTS) or not _may_pass(error):
+                    raise
+                wait = min(0.5 * 2**failures, MAX_BACKOFF)
+                self.notice(f"{_first_line(error)}; trying again in {wait:g} s")
+                stop.wait(wait)
+                continue
+            failures = 0
+            if done is not None:
+                report(done)
+                self.housekeeper.after_epoch(self._tables(), self.runtime.log, self.record)
+            if once and done is None:
+                return
+            if done is None or not done.behind:
+                pause = self.settings.epoch_interval - (time.monotonic() - began)
+                if not once and pause > 0:
+                    stop.wait(pause)
+
+    def step(
+        self, goal: Mapping[str, Offset] | None = None, *, force: bool = False
+    ) -> EpochReport | None:
+        """One epoch, if there is anything to do; None otherwise. `force` ignores commit intervals."""
+        cut = self._choose(goal, force)
+        if cut is None:
+            return None
+        faults.reach("ranges-chosen")
+        return self._run_epoch(cut)
+
+    def _choose(self, goal: Mapping[str, Offset] | None, force: bool) -> Cut | None:
+        ends, limited = self._ends(goal)
+        moved = {k for k, end in ends.items() if end != self.record.sources[k]}
+        now = time.monotonic()
+        news: set[str] = set()
+        due: set[str] = set()
+        for task in self.plan.tasks:
+            behind = any(
+                self.record.position(task.key, k) != self.record.sources[k] for k in task.feeds
+            )
+            stale = any(
+                self.record.position(task.key, stored(k))["snapshot"]
+                != self.record.objects[k].snapshot
+                for k in task.tables
+            )
+            if not (behind or stale or moved & set(task.feeds) or news & set(task.tables)):
+                continue
+            news.add(task.key)
+            waited = now - self._committed.get(task.key, -1e9)
+            if force or limited or waited >= task.interval:
+                due.add(task.key)
+        if not due:
+            return None
+        used = {k for t in self.plan.tasks if t.key in due for k in t.feeds}
+        ends = {k: v for k, v in ends.items() if k in used}
+        micros = max(time.time_ns() // 1000, self.record.time + 1)
+        return Cut(self.record.epoch + 1, micros, ends, frozenset(due), self._limit())
+
+    def _ends(self, goal: Mapping[str, Offset] | None) -> tuple[dict[str, Offset], bool]:
+        """How far the epoch may go in each feed. A feed that fails is left where it is; the others go on."""
+        ends: dict[str, Offset] = {}
+        limited = False
+        for key, feed in self.runtime.feeds.items():
+            since = self.record.sources[key]
+            try:
+                latest = feed.source.latest(since) if goal is None else goal.get(key, since)
+            except RangeLostError:
+                raise
+            except ConnectorError as error:
+                if goal is not None or len(self.runtime.feeds) == 1:
+                    raise
+                self._feed_failed(key, error)
+                continue
+            self.failed_feeds.pop(key, None)
+            ends[key] = feed.source.advance(since, latest, self._feed_limit(key, feed))
+            self.lags[key] = feed.source.count(ends[key], latest) or 0
+            limited |= ends[key] != latest
+        return ends, limited
+
+    def _feed_failed(self, key: str, error: ConnectorError) -> None:
+        if self.failed_feeds.get(key) != error.message:
+            self.notice(f"{error.message}; the others go on")
+            self.failed_feeds[key] = error.message
+
+    def _limit(self) -> int:
+        rates = [p.rate for p in self._pace.values() if p.rate]
+        return _budget(min(rates) if rates else None, self.settings)
+
+    def _feed_limit(self, key: str, feed: OpenFeed) -> int:
+        pace = self._pace.setdefault(key, Pace())
+        limit = _budget(pace.rate, self.settings)
+        if feed.rate_limit is None:
+            return limit
+        now = time.monotonic()
+        since = self.settings.epoch_interval if pace.read_at is None else now - pace.read_at
+        return min(limit, max(1, int(feed.rate_limit * since)))
+
+    def _run_epoch(self, cut: Cut, stamped: Mapping[str, Stamp] | None = None) -> EpochReport:
+        began = time.monotonic()
+        epoch = Epoch(self.runtime, self.record, cut, stamped)
+        self._interrupted = True
+        self.record = epoch.run()
+        self._interrupted = False
+        for key in cut.due:
+            self._committed[key] = began
+        for key, records in epoch.report.records.items():
+            pace = self._pace.setdefault(key, Pace())
+            pace.read_at = began
+            if epoch.report.seconds > 0.5 and records > 10_000:
+                pace.rate = records / epoch.report.seconds
+        self._acknowledge()
+        return epoch.report
+
+    def _acknowledge(self) -> None:
+        """Tell each source how far it is durable in everything that reads it."""
+        for key, feed in self.runtime.feeds.items():
+            readers = [t.key for t in self.plan.tasks if key in t.feeds]
+            end = self.record.sources[key]
+            if all(self.record.position(r, key) == end for r in readers):
+                try:
+                    feed.source.acknowledge(end)
+                except Exception as error:
+                    self.notice(f"{feed.object.name}: acknowledging failed: {_first_line(error)}")
+
+    def discard(self, objects: Sequence[Object]) -> None:
+        """Drop the tables of objects that are gone. Targets of sinks stay: they are the user's."""
+        for object in objects:
+            if isinstance(object, Table | MaterializedView):
+                self.lake.drop(self.lake.table(LAKE, object.schema, object.name, owned=True))
+            if isinstance(object, Source | Table):
+                self.lake.drop(self.lake.table(LAKE, DEAD_LETTERS, object.name, owned=True))
+
+    def close(self) -> None:
+        """Close all connectors. Called after the loop has ended."""
+        for feed in self.runtime.feeds.values():
+            feed.close()
+        for target in self.runtime.targets.values():
+            if not isinstance(target, LakeTable):
+                target.close()
+
+
+def _budget(rate: float | None, settings: EngineSettings) -> int:
+    return max(50_000, int(rate * settings.epoch_target)) if rate else settings.first_epoch_records
+
+
+def _may_pass(error: Exception) -> bool:
+    """Whether trying again may help: the outside world failed, or Spark did; not a wrong statement."""
+    return isinstance(error, ConnectorError) or not isinstance(error, IcestreamError)
+
+
+def _first_line(error: Exception) -> str:
+    text = error.message if isinstance(error, IcestreamError) else str(error)
+    return text.strip().splitlines()[0][:300] if text.strip() else type(error).__name__

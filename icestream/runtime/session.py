@@ -1,0 +1,123 @@
+"""The Spark session of an engine: settings that the dialect relies on, jars, and the JVM's noise in a log file."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from icestream.config import EngineSettings, Home
+from icestream.dev import jars
+from icestream.dev.java import find_java
+from icestream.lake.catalogs import embedded
+
+DIALECT = {
+    "spark.sql.ansi.enabled": "true",
+    "spark.sql.caseSensitive": "true",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.timestampType": "TIMESTAMP_LTZ",
+    "spark.sql.decimalOperations.allowPrecisionLoss": "false",
+    "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
+}
+
+FIXED = {
+    "spark.ui.enabled": "false",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "20000",
+    "spark.sql.execution.arrow.maxBytesPerBatch": "64m",
+    "spark.sql.catalogImplementation": "in-memory",
+    "spark.driver.extraJavaOptions": "-XX:+UseParallelGC -XX:-UsePerfData -Dderby.system.home=/dev/null",
+}
+
+LOG4J = """\
+rootLogger.level = warn
+rootLogger.appenderRef.file.ref = file
+appender.file.type = RollingFile
+appender.file.name = file
+appender.file.fileName = {file}
+appender.file.filePattern = {file}.%i
+appender.file.layout.type = PatternLayout
+appender.file.layout.pattern = %d{{ISO8601}} %p %c{{1}}: %m%n%ex
+appender.file.policies.type = Policies
+appender.file.policies.size.type = SizeBasedTriggeringPolicy
+appender.file.policies.size.size = 20MB
+appender.file.strategy.type = DefaultRolloverStrategy
+appender.file.strategy.max = 3
+"""
+
+
+def start(
+    home: Home,
+    settings: EngineSettings,
+    groups: Iterable[str] = (),
+    progress: Callable[[str], None] | None = None,
+) -> SparkSession:
+    """Start the session of a home. `groups` names jar groups beyond the engine's own, such as `aws`."""
+    java = find_java()
+    paths = list(jars.resolve("engine", progress))
+    for group in dict.fromkeys(groups):
+        paths += jars.resolve(group, progress)
+    home.prepare()
+    os.environ.setdefault("JAVA_HOME", str(java.executable.resolve().parent.parent))
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    conf = DIALECT | FIXED | embedded(home).spark_conf() | _place(settings, paths)
+    conf["spark.local.dir"] = conf["spark.sql.warehouse.dir"] = str(home.scratch)
+    conf["spark.driver.extraJavaOptions"] += (
+        f" -Dlog4j2.configurationFile={_log_file(home).as_uri()}"
+    )
+    builder = SparkSession.builder.appName("icestream")
+    for key, value in conf.items():
+        builder = builder.config(key, value)
+    with _quiet(home.logs / "jvm.err"):
+        session: SparkSession = builder.getOrCreate()
+    return session
+
+
+def _place(settings: EngineSettings, paths: list[Path]) -> dict[str, str]:
+    """Where Spark runs. Locally the jars are simply on the class path; a cluster gets them shipped."""
+    conf = {"spark.master": settings.master, "spark.driver.memory": settings.driver_memory}
+    if settings.master.startswith("local"):
+        cores = _local_cores(settings.master)
+        return conf | {
+            "spark.driver.extraClassPath": os.pathsep.join(map(str, paths)),
+            "spark.driver.host": "127.0.0.1",
+            "spark.driver.bindAddress": "127.0.0.1",
+            "spark.sql.shuffle.partitions": str(cores),
+            "spark.python.worker.reuse": "true",
+        }
+    return conf | {"spark.jars": ",".join(map(str, paths))}
+
+
+def _local_cores(master: str) -> int:
+    inner = master.removeprefix("local").strip("[]").split(",")[0]
+    if not inner:
+        return 1
+    return (os.cpu_count() or 1) if inner == "*" else int(inner)
+
+
+def _log_file(home: Home) -> Path:
+    path = home.scratch / "log4j2.properties"
+    path.write_text(LOG4J.format(file=home.logs / "jvm.log"))
+    return path
+
+
+@contextmanager
+def _quiet(path: Path) -> Iterator[None]:
+    """Let the JVM, which inherits our descriptors, write its own complaints to a file."""
+    sys.stderr.flush()
+    sys.stdout.flush()
+    saved = [os.dup(1), os.dup(2)]
+    log = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    try:
+        os.dup2(log, 1)
+        os.dup2(log, 2)
+        yield
+    finally:
+        for number, descriptor in enumerate(saved, 1):
+            os.dup2(descriptor, number)
+            os.close(descriptor)
+        os.close(log)
