@@ -6,8 +6,7 @@ are split a whole batch at a time; the others one by one. Values follow the same
 
 from __future__ import annotations
 
-import csv
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from icestream import types as t
-from icestream.connectors.formats import Decoded, FieldSpec, check_not_null, values
+from icestream.connectors.formats import Decoded, FieldSpec, blocks, check_not_null, values
 
 
 @dataclass(frozen=True)
@@ -27,31 +26,17 @@ class CsvDecoder:
 
     def decode(self, payloads: pa.BinaryArray) -> Decoded:
         """Every payload as a row, or its reason."""
-        batch = _Batch(self.fields, self.delimiter)
-        return check_not_null(self.fields, batch.decode(payloads))
-
-
-class _Batch:
-    """The work on one batch of payloads."""
-
-    def __init__(self, fields: tuple[FieldSpec, ...], delimiter: str) -> None:
-        self.fields = fields
-        self.delimiter = delimiter
-        self.types = [t.arrow_type(f.type) for f in fields]
-        self.converters = [reader(f.type) for f in fields]
-
-    def decode(self, payloads: pa.BinaryArray) -> Decoded:
-        fast = self._fast(payloads)
-        return self._slow(payloads) if fast is None else Decoded(fast, None)
+        careful = Careful(self.fields, self.delimiter)
+        fast = self._fast if self.fields else None
+        return check_not_null(
+            self.fields, blocks.decode(payloads, self.fields, fast, careful.record)
+        )
 
     def _fast(self, payloads: pa.BinaryArray) -> list[pa.Array] | None:
         """All records at once; None where one of them needs the careful way."""
         try:
             texts = payloads.cast(pa.string())
-            if (
-                texts.null_count
-                or pc.any(pc.match_substring_regex(texts, '["\\r\\n\\x00]')).as_py()
-            ):
+            if pc.any(pc.match_substring_regex(texts, r'["\r\n]')).as_py():
                 return None
             split = pc.split_pattern(texts, self.delimiter)
             if not pc.all(pc.equal(pc.list_value_length(split), len(self.fields))).as_py():
@@ -59,46 +44,34 @@ class _Batch:
             flat = split.flatten()
             places = pa.array(range(0, len(flat), len(self.fields)), pa.int64())
             columns = []
-            for index, (field, type) in enumerate(zip(self.fields, self.types, strict=True)):
-                column = flat.take(pc.add(places, index))
-                cast = vectorised(column, field.type, type)
-                if cast is None:
+            for index, field in enumerate(self.fields):
+                column = vectorised(flat.take(pc.add(places, index)), field.type)
+                if column is None:
                     return None
-                columns.append(cast)
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+                columns.append(column)
+        except pa.ArrowException:
             return None
         return columns
 
-    def _slow(self, payloads: pa.BinaryArray) -> Decoded:
-        rows: list[list[Any]] = []
-        errors: list[str | None] = []
-        empty: list[Any] = [None] * len(self.fields)
-        for payload in payloads:
-            try:
-                rows.append(self._record(payload.as_py()))
-                errors.append(None)
-            except (ValueError, RecursionError, csv.Error) as error:
-                rows.append(empty)
-                errors.append(str(error))
-        columns = [pa.array([r[i] for r in rows], type) for i, type in enumerate(self.types)]
-        bad = any(e is not None for e in errors)
-        return Decoded(columns, pa.array(errors, pa.string()) if bad else None)
 
-    def _record(self, payload: bytes | None) -> list[Any]:
-        if payload is None:
-            raise ValueError("the payload is NULL")
-        try:
-            text = payload.decode()
-        except UnicodeDecodeError:
-            raise ValueError("the payload is not UTF-8") from None
-        items = split(text, self.delimiter)
+class Careful:
+    """The definition: one payload at a time."""
+
+    def __init__(self, fields: tuple[FieldSpec, ...], delimiter: str) -> None:
+        self.fields = fields
+        self.delimiter = delimiter
+        self.readers = [reader(f.type) for f in fields]
+
+    def record(self, payload: bytes) -> Sequence[Any]:
+        """The values of the payload's fields, or ValueError with the reason."""
+        items = split(blocks.text_of(payload), self.delimiter)
         if len(items) != len(self.fields):
             raise ValueError(f"{len(items)} fields where {len(self.fields)} are declared")
         row = []
-        for field, convert, item in zip(self.fields, self.converters, items, strict=True):
+        for field, read, item in zip(self.fields, self.readers, items, strict=True):
             try:
-                row.append(None if item is None else convert(item))
-            except (ValueError, RecursionError) as error:
+                row.append(None if item is None else read(item))
+            except ValueError as error:
                 raise ValueError(f"{field.name}: {error}") from None
         return row
 
@@ -169,34 +142,28 @@ def _number(text: str) -> Any:
     return int(plain) if digits.isascii() and digits.isdigit() and len(digits) != 8 else text
 
 
-def vectorised(column: pa.StringArray, type: t.Type, target: pa.DataType) -> pa.Array | None:
-    """The column of those texts, where Arrow reads them just as `reader` does; None where it may not."""
+_SAFE: dict[t.Type, str] = {
+    t.VARCHAR: "",
+    t.SMALLINT: "^-?[0-9]{1,18}$",
+    t.INTEGER: "^-?[0-9]{1,18}$",
+    t.BIGINT: "^-?[0-9]{1,18}$",
+    t.DOUBLE: r"^-?[0-9]{1,15}(\.[0-9]{1,15})?$",
+    t.DATE: "^[1-9][0-9]{3}-[0-9]{2}-[0-9]{2}$",
+    t.TIMESTAMP: "^[1-9][0-9]{3}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}:[0-9]{2}"
+    r"(\.[0-9]{1,6})?$",
+}
+"""Texts that Arrow reads just as `reader` does."""
+
+
+def vectorised(column: pa.StringArray, type: t.Type) -> pa.Array | None:
+    """The column of those texts; None where one is not of the form that Arrow surely reads right."""
     column = pc.if_else(pc.equal(pc.binary_length(column), 0), None, column)
-    match type:
-        case t.VARCHAR:
-            return column
-        case t.SMALLINT | t.INTEGER | t.BIGINT:
-            plain = pc.match_substring_regex(column, r"^-?[0-9]{1,18}$")
-            return column.cast(target) if _all(plain) else None
-        case t.DOUBLE:
-            plain = pc.match_substring_regex(column, r"^-?[0-9]{1,15}(\.[0-9]{1,15})?$")
-            return column.cast(target) if _all(plain) else None
-        case t.NumericType(precision=precision, scale=scale) if scale >= 0:
-            whole = precision - scale
-            if whole < 1:
-                return None
-            pattern = rf"^-?[0-9]{{1,{whole}}}" + (rf"(\.[0-9]{{1,{scale}}})?$" if scale else "$")
-            return column.cast(target) if _all(pc.match_substring_regex(column, pattern)) else None
-        case t.DATE:
-            plain = pc.match_substring_regex(column, r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$")
-            return column.cast(target) if _all(plain) else None
-        case t.TIMESTAMP:
-            pattern = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?$"
-            return column.cast(target) if _all(pc.match_substring_regex(column, pattern)) else None
-    if column.null_count == len(column):
-        return pa.nulls(len(column), target)
-    return None
-
-
-def _all(matches: pa.BooleanArray) -> bool:
-    return bool(pc.all(matches, min_count=0).as_py())
+    pattern = _SAFE.get(type)
+    if isinstance(type, t.NumericType) and type.precision > type.scale:
+        fraction = rf"(\.[0-9]{{1,{type.scale}}})?" if type.scale else ""
+        pattern = rf"^-?[0-9]{{1,{type.precision - type.scale}}}{fraction}$"
+    if pattern is None:
+        empty = column.null_count == len(column)
+        return pa.nulls(len(column), t.arrow_type(type)) if empty else None
+    safe = not pattern or pc.all(pc.match_substring_regex(column, pattern), min_count=0).as_py()
+    return column.cast(t.arrow_type(type)) if safe else None

@@ -4,12 +4,15 @@ The fast way: the payloads of a batch are joined with newlines and read by Arrow
 schema. It is taken only where it provably gives the same rows as `values` does record by record: all
 payloads are UTF-8, each begins with `{` and ends with `}` (so a newline between them is always a record's
 end: `}` directly followed by `{` occurs nowhere inside a document, and a raw newline inside no string) and the
-count of rows is the count of payloads. A block that fails is halved until the culprits stand alone.
+count of rows is the count of payloads. What Arrow takes and JSON or our rules do not (NaN, the year 0, a key in
+another case) sends the block the careful way; a test compares the two ways on random records.
 """
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,10 +21,13 @@ import pyarrow.compute as pc
 import pyarrow.json as pj
 
 from icestream import types as t
-from icestream.connectors.formats import Decoded, FieldSpec, check_not_null, values
+from icestream.connectors.formats import Decoded, FieldSpec, blocks, check_not_null, values
 
-SMALL = 8  # below this many records a failing block is read one by one
 _TOP_LEVEL_NULL = re.compile(rb"}\s*null")  # Arrow's reader crashes on it
+_NOT_A_NUMBER = re.compile(rb"[:\[,]\s*-?(?:NaN|Inf|Infinity)\s*[,}\]]")  # Arrow's reader takes them
+_LONG_NUMBER = re.compile(rb"[0-9]{%d}" % values.MAX_DIGITS)
+_SURROGATE = re.compile(r"\\u[dD]")
+_BLANKS = " \t\r\n"
 _WIDE = pa.decimal128(38, 18)
 
 
@@ -35,89 +41,94 @@ class JsonDecoder:
 
     def decode(self, payloads: pa.BinaryArray) -> Decoded:
         """Every payload as a row, or its reason."""
-        batch = _Batch(self.fields, self.numbers)
-        return check_not_null(self.fields, batch.decode(payloads))
+        careful = Careful(self.fields, self.numbers)
+        schema, keys = sampled_schema(self.fields, self.numbers, payloads)
+        fast = None
+        if schema is not None:
+            fast = _Fast(self.fields, self.numbers, schema, keys).decode
+        decoded = blocks.decode(payloads, self.fields, fast, careful.record)
+        return check_not_null(self.fields, decoded)
 
 
-class _Batch:
-    """The work on one batch: which names and shapes its records have, and what was decoded so far."""
+class Careful:
+    """The definition: one payload at a time."""
 
     def __init__(self, fields: tuple[FieldSpec, ...], numbers: str) -> None:
-        self.fields = fields
-        self.numbers = numbers
-        self.types = [t_arrow(f.type) for f in fields]
         self.converters = [(f.name, values.converter(f.type, numbers)) for f in fields]
-        self.parts: list[Decoded] = []
-        self.keys: list[str] = []
 
-    def decode(self, payloads: pa.BinaryArray) -> Decoded:
-        self.schema = self._fast_schema(payloads)
-        self._block(payloads)
-        if len(self.parts) == 1:
-            return self.parts[0]
-        columns = [
-            pa.concat_arrays([p.columns[i] for p in self.parts]) for i in range(len(self.fields))
-        ]
-        if all(p.errors is None for p in self.parts):
-            return Decoded(columns, None)
-        errors = [
-            pa.nulls(len(p.columns[0]), pa.string()) if p.errors is None else p.errors
-            for p in self.parts
-        ]
-        return Decoded(columns, pa.concat_arrays(errors))
-
-    def _block(self, payloads: pa.BinaryArray) -> None:
-        columns = self._fast(payloads) if self.schema is not None else None
-        if columns is not None:
-            self.parts.append(Decoded(columns, None))
-        elif len(payloads) <= SMALL or self.schema is None:
-            self.parts.append(self._slow(payloads))
-        else:
-            half = len(payloads) // 2
-            self._block(payloads.slice(0, half))
-            self._block(payloads.slice(half))
-
-    def _fast_schema(self, payloads: pa.BinaryArray) -> pa.Schema | None:
-        """The schema for Arrow's reader, after a look at the first record: its key's case, numbers for times."""
-        sample: dict[str, Any] = {}
-        for payload in payloads[:3]:
-            try:
-                found = values.parse(payload.as_py().decode())
-            except (ValueError, AttributeError, RecursionError):
-                continue
-            if isinstance(found, dict):
-                sample = found
-                break
-        folded = {k.lower(): k for k in reversed(sample)}
-        fields = []
-        for field in self.fields:
-            key = field.name if field.name in sample else folded.get(field.name.lower(), field.name)
-            self.keys.append(key)
-            type = fast_type(field.type, sample.get(key))
-            if type is None:
-                return None
-            fields.append(pa.field(key, type))
-        if len(set(self.keys)) < len(self.keys):
-            return None
-        return pa.schema(fields)
-
-    def _fast(self, payloads: pa.BinaryArray) -> list[pa.Array] | None:
-        """All records of the block at once, or None where only the careful way is right."""
-        assert self.schema is not None
-        if payloads.null_count:
-            return None
+    def record(self, payload: bytes) -> Sequence[Any]:
+        """The values of the payload's fields, or ValueError with the reason."""
+        text = blocks.text_of(payload)
         try:
-            texts = payloads.cast(pa.string())
-            framed = pc.and_(pc.starts_with(texts, "{"), pc.ends_with(texts, "}"))
-            if not pc.all(framed).as_py():
-                return None
-            joined = pc.binary_join(
-                pa.ListArray.from_arrays(pa.array([0, len(payloads)], pa.int32()), payloads), b"\n"
-            )[0].as_buffer()
-            text = joined.to_pybytes()
-            if b"null" in text and _TOP_LEVEL_NULL.search(text):
-                return None
-            if b"NaN" in text or b"Inf" in text:
+            value = values.parse(text)
+        except json.JSONDecodeError as error:
+            raise ValueError(f"invalid JSON: {error}") from None
+        if not isinstance(value, dict):
+            raise ValueError("the payload is not a JSON object")
+        if _SURROGATE.search(text):
+            _no_lone_surrogates(value)
+        picked = values.pick(value, self.converters)
+        return [picked[name] for name, _ in self.converters]
+
+
+def _no_lone_surrogates(value: Any) -> None:
+    try:
+        json.dumps(value, ensure_ascii=False, default=str).encode()
+    except UnicodeEncodeError:
+        raise ValueError("invalid JSON: a string holds half of a surrogate pair") from None
+
+
+def sampled_schema(
+    fields: tuple[FieldSpec, ...], numbers: str, payloads: pa.BinaryArray
+) -> tuple[pa.Schema | None, list[str]]:
+    """The schema for Arrow's reader after a look at the first records: the case of keys, numbers for times.
+
+    None where Arrow cannot read one of the types. Also the key of each field in the records.
+    """
+    sample: dict[str, Any] = {}
+    for payload in payloads[:3]:
+        try:
+            found = values.parse(payload.as_py().decode())
+        except (ValueError, AttributeError, RecursionError):
+            continue
+        if isinstance(found, dict):
+            sample = found
+            break
+    folded = {k.lower(): k for k in reversed(sample)}
+    schema, keys = [], []
+    for field in fields:
+        key = field.name if field.name in sample else folded.get(field.name.lower(), field.name)
+        type = fast_type(field.type, sample.get(key), numbers)
+        if type is None or not _encodable(key):
+            return None, []
+        keys.append(key)
+        schema.append(pa.field(key, type))
+    if not fields or len(set(keys)) < len(keys):
+        return None, []
+    return pa.schema(schema), keys
+
+
+def _encodable(key: str) -> bool:
+    return not any("\ud800" <= c <= "\udfff" for c in key)
+
+
+class _Fast:
+    """All records of a block at once."""
+
+    def __init__(
+        self, fields: tuple[FieldSpec, ...], numbers: str, schema: pa.Schema, keys: list[str]
+    ) -> None:
+        self.fields = fields
+        self.unit = values.NUMBERS[numbers]
+        self.schema = schema
+        self.keys = keys
+
+    def decode(self, payloads: pa.BinaryArray) -> list[pa.Array] | None:
+        """The columns, or None where only the careful way is right."""
+        try:
+            texts = _framed(payloads.cast(pa.string()))
+            joined = None if texts is None else _joined(texts)
+            if texts is None or joined is None:
                 return None
             table = pj.read_json(
                 pa.BufferReader(joined),
@@ -128,82 +139,88 @@ class _Batch:
             )
             if table.num_rows != len(payloads):
                 return None
-            columns = [
-                finish(table.column(i).combine_chunks(), field.type, type)
-                for i, (field, type) in enumerate(zip(self.fields, self.types, strict=True))
+            read = [table.column(i).combine_chunks() for i in range(len(self.fields))]
+            if self._other_case(texts, read):
+                return None
+            return [
+                finish(column, field.type, self.unit)
+                for column, field in zip(read, self.fields, strict=True)
             ]
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError, UnicodeDecodeError):
+        except (pa.ArrowException, OverflowError):
             return None
-        return None if self._other_case(texts, columns) else columns
 
     def _other_case(self, texts: pa.StringArray, columns: list[pa.Array]) -> bool:
-        """Whether a record that seems to lack a field has it in another case."""
-        for key, column in zip(self.keys, columns, strict=True):
-            if not column.null_count:
-                continue
-            rows = texts.filter(column.is_null())
-            quoted = f'"{key}"'
-            loose = pc.match_substring(rows, quoted, ignore_case=True)
-            exact = pc.match_substring(rows, quoted)
-            if pc.any(pc.and_not(loose, exact)).as_py():
+        """Whether a record may have a field under another spelling than the one that was read."""
+        for field, key, column in zip(self.fields, self.keys, columns, strict=True):
+            if key != field.name:
+                rows = texts
+            elif column.null_count:
+                rows = texts.filter(column.is_null())
+            else:
+                rows = None
+            if rows is not None and _respelled(rows, key):
                 return True
+            for name, inner in _inner_fields(column, field.type):
+                if inner.null_count and _respelled(texts, name):
+                    return True
         return False
 
-    def _slow(self, payloads: pa.BinaryArray) -> Decoded:
-        rows: list[dict[str, Any]] = []
-        errors: list[str | None] = []
-        empty: dict[str, Any] = {}
-        for payload in payloads:
-            try:
-                rows.append(self._record(payload.as_py()))
-                errors.append(None)
-            except (ValueError, RecursionError) as error:
-                rows.append(empty)
-                errors.append(_reason(error))
-        columns = [
-            pa.array([r.get(f.name) for r in rows], type)
-            for f, type in zip(self.fields, self.types, strict=True)
-        ]
-        bad = any(e is not None for e in errors)
-        return Decoded(columns, pa.array(errors, pa.string()) if bad else None)
 
-    def _record(self, payload: bytes | None) -> dict[str, Any]:
-        if payload is None:
-            raise ValueError("the payload is NULL")
-        try:
-            text = payload.decode()
-        except UnicodeDecodeError:
-            raise ValueError("the payload is not UTF-8") from None
-        value = values.parse(text)
-        if not isinstance(value, dict):
-            raise ValueError("the payload is not a JSON object")
-        if "\\ud" in text:
-            text.encode()  # keeps the common path free of the check below
-            _no_lone_surrogates(value)
-        return values.pick(value, self.converters)
+def _framed(texts: pa.StringArray) -> pa.StringArray | None:
+    """The texts, each from `{` to `}`; None if one is not."""
+    for attempt in (texts, None):
+        some = pc.ascii_trim(texts, _BLANKS) if attempt is None else attempt
+        framed = pc.and_(pc.starts_with(some, "{"), pc.ends_with(some, "}"))
+        if pc.all(framed).as_py():
+            return some
+    return None
 
 
-def _no_lone_surrogates(value: Any) -> None:
-    try:
-        values.to_jsonb(value).encode()
-    except UnicodeEncodeError:
-        raise ValueError("invalid JSON: a string holds half of a surrogate pair") from None
+def _joined(texts: pa.StringArray) -> pa.Buffer | None:
+    """All texts with newlines between them; None if Arrow's reader would take too much, or crash."""
+    longest = pc.max(pc.binary_length(texts)).as_py() or 0
+    if longest > values.MAX_DEPTH:
+        opened = pc.add(pc.count_substring(texts, "["), pc.count_substring(texts, "{"))
+        if pc.max(opened).as_py() > values.MAX_DEPTH:
+            return None
+    records = pa.ListArray.from_arrays(pa.array([0, len(texts)], pa.int32()), texts)
+    joined = pc.binary_join(records, "\n")[0].as_buffer()
+    data = joined.to_pybytes()
+    if b"null" in data and _TOP_LEVEL_NULL.search(data):
+        return None
+    if (b"NaN" in data or b"Inf" in data) and _NOT_A_NUMBER.search(data):
+        return None
+    if longest > values.MAX_DIGITS and _LONG_NUMBER.search(data):
+        return None
+    return joined
 
 
-def _reason(error: Exception) -> str:
-    if isinstance(error, RecursionError):
-        return "invalid JSON: nested too deeply"
-    if type(error).__name__ == "JSONDecodeError":
-        return f"invalid JSON: {error}"
-    return str(error)
+def _respelled(texts: pa.StringArray, key: str) -> bool:
+    """Whether a text has the key in another case, or escapes that may hide it."""
+    if not key.isascii():
+        return True
+    quoted = f'"{key}"'
+    exact = pc.count_substring(texts, quoted)
+    loose = pc.count_substring(texts, quoted, ignore_case=True)
+    return bool(
+        pc.any(pc.not_equal(exact, loose)).as_py()
+        or pc.any(pc.match_substring(texts, "\\u")).as_py()
+    )
 
 
-def t_arrow(type: t.Type) -> pa.DataType:
-    """The Arrow type of a decoded column."""
-    return t.arrow_type(type)
+def _inner_fields(column: pa.Array, type: t.Type) -> list[tuple[str, pa.Array]]:
+    """The fields of the structs in a column, at any depth."""
+    match type:
+        case t.ArrayType(element=element):
+            return _inner_fields(column.flatten(), element)
+        case t.StructType(fields=fields):
+            inner = list(zip(fields, column.flatten(), strict=True))
+            deeper = [found for f, c in inner for found in _inner_fields(c, f.type)]
+            return [(f.name, c) for f, c in inner] + deeper
+    return []
 
 
-def fast_type(type: t.Type, sample: Any) -> pa.DataType | None:
+def fast_type(type: t.Type, sample: Any, numbers: str) -> pa.DataType | None:
     """The type under which Arrow's reader may read a field of ours; None where it cannot."""
     match type:
         case t.BOOLEAN | t.SMALLINT | t.INTEGER | t.BIGINT | t.DOUBLE | t.VARCHAR:
@@ -211,23 +228,28 @@ def fast_type(type: t.Type, sample: Any) -> pa.DataType | None:
         case t.REAL:
             return pa.float64()
         case t.TIMESTAMP | t.TIMESTAMPTZ:
-            return pa.int64() if isinstance(sample, int) else t.arrow_type(type)
+            counted = isinstance(sample, int) and (
+                type == t.TIMESTAMP or values.NUMBERS[numbers] != 0
+            )
+            return pa.int64() if counted else t.arrow_type(type)
         case t.DATE | t.TIME:
             return pa.string()
         case t.NumericType():
             return _WIDE
         case t.ArrayType(element=element):
-            inner = fast_type(element, None)
+            inner = fast_type(element, None, numbers)
             return pa.list_(inner) if inner == t.arrow_type(element) else None
         case t.StructType(fields=fields):
-            inners = [fast_type(f.type, None) for f in fields]
+            inners = [fast_type(f.type, None, numbers) for f in fields]
             same = all(i == t.arrow_type(f.type) for i, f in zip(inners, fields, strict=True))
-            return t.arrow_type(type) if same else None
+            names = {f.name for f in fields}
+            return t.arrow_type(type) if same and len(names) == len(fields) else None
     return None
 
 
-def finish(column: pa.Array, type: t.Type, target: pa.DataType) -> pa.Array:
+def finish(column: pa.Array, type: t.Type, unit: int | None) -> pa.Array:
     """From the type Arrow read to the column's own; raises ArrowInvalid where values do not fit."""
+    target = t.arrow_type(type)
     match type:
         case t.NumericType(scale=scale):
             return pc.round(column, scale, "half_towards_infinity").cast(target)
@@ -237,16 +259,33 @@ def finish(column: pa.Array, type: t.Type, target: pa.DataType) -> pa.Array:
                 raise pa.ArrowInvalid("out of range for real")
             return narrow
         case t.DATE:
-            return column.cast(target)
+            column = column.cast(target)
+            _within(column.cast(pa.int32()), -719_162, 2_932_896)
         case t.TIME:
             return column.cast(pa.time64("us")).cast(pa.int64())
-        case t.TIMESTAMP | t.TIMESTAMPTZ if column.type == pa.int64():
-            return _epochs(column).cast(target)
+        case t.TIMESTAMP | t.TIMESTAMPTZ:
+            if column.type == pa.int64():
+                column = _epochs(column, unit if type == t.TIMESTAMPTZ else None).cast(target)
+            _within(column.cast(pa.int64()), *values.MICROSECONDS)
+        case t.ArrayType(element=element):
+            finish(column.flatten(), element, unit)
+        case t.StructType(fields=fields):
+            for field, inner in zip(fields, column.flatten(), strict=True):
+                finish(inner, field.type, unit)
     return column
 
 
-def _epochs(column: pa.Array) -> pa.Array:
+def _within(column: pa.Array, least: int, most: int) -> None:
+    """Dates and times from the year 1 to 9999, as in `values`."""
+    found = pc.min_max(column).as_py()
+    if found["min"] is not None and not (least <= found["min"] and found["max"] <= most):
+        raise pa.ArrowInvalid("out of range")
+
+
+def _epochs(column: pa.Array, unit: int | None) -> pa.Array:
     """`values.from_epoch`, vectorised."""
+    if unit is not None:
+        return pc.multiply_checked(column, unit).cast(pa.timestamp("us"))
     size = pc.abs_checked(column)
     result = pc.divide(column, 1000)
     for limit, factor in reversed(values.EPOCH_UNITS):

@@ -10,7 +10,8 @@ import datetime as dt
 import decimal
 import json
 import math
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Mapping
 from decimal import ROUND_HALF_UP, Decimal, InvalidOperation
 from typing import Any
 
@@ -23,23 +24,47 @@ _EPOCH = dt.datetime(1970, 1, 1)
 _MICROSECOND = dt.timedelta(microseconds=1)
 
 GUESS = "guess_number_unit"
-NUMBERS: dict[str, int | None] = {
-    GUESS: None,
-    "micro": 1,
-    "milli": 1000,
-    "utc_string": 0,
-    "utc_without_suffix": 0,
-}
+NUMBERS: Mapping[str, int | None] = {
+    GUESS: None, "micro": 1, "milli": 1000, "utc_string": 0, "utc_without_suffix": 0,
+}  # fmt: skip
 """What a number is for a timestamptz: so many microseconds; None: its size tells, 0: not accepted."""
+
+MAX_DEPTH = 200
+"""How deeply a record may be nested."""
+MAX_DIGITS = 4300
+"""How many digits an integer may have: Python's own limit."""
+MICROSECONDS = (-62_135_596_800_000_000, 253_402_300_799_999_999)
+"""The years 1 to 9999."""
+
+_WHOLE = re.compile(r"[+-]?[0-9]+")
+_DECIMAL = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,9})?")
+_BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{}]', re.DOTALL)
 
 
 def parse(text: str) -> Any:
-    """A JSON text as Python values: integers as int, all other numbers as Decimal."""
-    return json.loads(text, parse_float=Decimal, parse_constant=_constant)
+    """A JSON text as Python values: integers as int, all other numbers as Decimal; ValueError if it is none."""
+    if len(text) > MAX_DEPTH and text.count("[") + text.count("{") > MAX_DEPTH:
+        _check_depth(text)
+    return json.loads(text, parse_float=_fraction, parse_constant=_constant)
+
+
+def _check_depth(text: str) -> None:
+    depth = 0
+    for token in _BRACKETS.finditer(text):
+        depth += {"[": 1, "{": 1, "]": -1, "}": -1}.get(token[0], 0)
+        if depth > MAX_DEPTH:
+            raise ValueError("invalid JSON: nested too deeply")
+
+
+def _fraction(text: str) -> Decimal:
+    try:
+        return Decimal(text)
+    except InvalidOperation:
+        raise ValueError(f"invalid JSON: {text[:40]} is out of range") from None
 
 
 def _constant(name: str) -> Any:
-    raise ValueError(f"{name} is not JSON")
+    raise ValueError(f"invalid JSON: {name} is not a number")
 
 
 def converter(type: t.Type, numbers: str = GUESS) -> Convert:
@@ -65,19 +90,17 @@ def converter(type: t.Type, numbers: str = GUESS) -> Convert:
 
 def to_integer(value: Any, type: t.Type) -> int:
     """An integer in the type's range; text that spells one is accepted."""
-    if isinstance(value, str):
-        try:
-            value = int(value.strip())
-        except ValueError:
-            raise ValueError(f"{_show(value)} is not a valid {type}") from None
+    number = value
+    if isinstance(value, str) and _WHOLE.fullmatch(value.strip()) and len(value) <= MAX_DIGITS:
+        number = int(value)
     if isinstance(value, Decimal) and value == value.to_integral_value():
-        value = int(value)
-    if isinstance(value, bool) or not isinstance(value, int):
+        number = int(value) if value.adjusted() < 20 else 1 << 64
+    if isinstance(number, bool) or not isinstance(number, int):
         raise ValueError(f"{_show(value)} is not a valid {type}")
     bits = _INTEGERS[type]
-    if not -(1 << bits) <= value < (1 << bits):
-        raise ValueError(f"{value} is out of range for {type}")
-    return value
+    if not -(1 << bits) <= number < (1 << bits):
+        raise ValueError(f"{_show(value)} is out of range for {type}")
+    return number
 
 
 def to_numeric(value: Any, type: t.NumericType) -> Decimal:
@@ -95,13 +118,9 @@ def to_numeric(value: Any, type: t.NumericType) -> Decimal:
 def _decimal(value: Any, type: t.Type) -> Decimal:
     if isinstance(value, bool) or not isinstance(value, int | Decimal | str):
         raise ValueError(f"{_show(value)} is not a valid {type}")
-    try:
-        number = Decimal(value.strip() if isinstance(value, str) else value)
-    except InvalidOperation:
-        raise ValueError(f"{_show(value)} is not a valid {type}") from None
-    if not number.is_finite():
+    if isinstance(value, str) and not _DECIMAL.fullmatch(value.strip()):
         raise ValueError(f"{_show(value)} is not a valid {type}")
-    return number
+    return Decimal(value.strip() if isinstance(value, str) else value)
 
 
 def _double(value: Any) -> float:
@@ -115,7 +134,7 @@ def _double(value: Any) -> float:
 
 def _real(value: Any) -> float:
     number = _double(value)
-    if math.isfinite(number) and abs(number) > 3.4028235677973366e38:
+    if math.isfinite(number) and abs(number) >= 3.4028235677973366e38:
         raise ValueError(f"{_show(value)} is out of range for real")
     return number
 
@@ -182,18 +201,33 @@ def _instant(value: Any, type: t.Type, unit: int | None = None) -> int:
     if isinstance(value, bool) or (unit == 0 and not isinstance(value, str)):
         raise ValueError(f"{_show(value)} is not a valid {type}")
     if isinstance(value, int):
-        return from_epoch(value) if unit is None else value * unit
-    if isinstance(value, Decimal):
-        return int((value * 1_000_000).to_integral_value(ROUND_HALF_UP))
-    if isinstance(value, str):
-        try:
-            at = dt.datetime.fromisoformat(_iso(value.strip()))
-        except ValueError:
-            raise ValueError(f"{_show(value)} is not a valid {type}") from None
-        if at.tzinfo is not None:
-            at = at.astimezone(dt.UTC).replace(tzinfo=None)
-        return (at - _EPOCH) // _MICROSECOND
-    raise ValueError(f"{_show(value)} is not a valid {type}")
+        micros = from_epoch(value) if unit is None else value * unit
+    elif isinstance(value, Decimal):
+        micros = _from_fraction(value, unit)
+    elif isinstance(value, str):
+        micros = _from_iso(value, type)
+    else:
+        raise ValueError(f"{_show(value)} is not a valid {type}")
+    if not MICROSECONDS[0] <= micros <= MICROSECONDS[1]:
+        raise ValueError(f"{_show(value)} is out of range for {type}")
+    return micros
+
+
+def _from_iso(text: str, type: t.Type) -> int:
+    try:
+        at = dt.datetime.fromisoformat(_iso(text.strip()))
+    except ValueError:
+        raise ValueError(f"{_show(text)} is not a valid {type}") from None
+    zone = at.utcoffset() or dt.timedelta(0)
+    return (at.replace(tzinfo=None) - _EPOCH - zone) // _MICROSECOND
+
+
+def _from_fraction(value: Decimal, unit: int | None) -> int:
+    if value.adjusted() > 20:
+        return MICROSECONDS[1] + 1
+    if unit is None:
+        unit = next((factor for limit, factor in EPOCH_UNITS if abs(value) < limit), 1)
+    return int((value * unit).to_integral_value(ROUND_HALF_UP))
 
 
 def _iso(text: str) -> str:
@@ -215,7 +249,7 @@ def from_epoch(value: int) -> int:
         if abs(value) < limit:
             return value * factor
     if abs(value) >= 1 << 63:
-        raise ValueError(f"{value} is out of range for timestamp")
+        raise ValueError(f"{_show(value)} is out of range for timestamp")
     return value // 1000 if value >= 0 else -(-value // 1000)
 
 
@@ -274,6 +308,8 @@ def to_jsonb(value: Any) -> str:
     if isinstance(value, int):
         return str(value)
     if isinstance(value, Decimal):
+        if value.adjusted() > 131_072 or int(value.as_tuple().exponent) < -16_383:
+            raise ValueError(f"{_show(value)} is out of range for jsonb")  # PostgreSQL's limits
         return format(value, "f")
     if isinstance(value, str):
         return json.dumps(value, ensure_ascii=False)
@@ -292,9 +328,11 @@ def _interval(value: Any) -> Any:
 
 
 def _show(value: Any) -> str:
-    text = to_jsonb(value) if isinstance(value, dict | list) else repr(value)
-    if isinstance(value, Decimal):
-        text = str(value)
+    """A value in a message: short, and whatever it is."""
+    if isinstance(value, dict | list):
+        text = json.dumps(value, ensure_ascii=False, default=str)
+    else:
+        text = str(value) if isinstance(value, Decimal) else repr(value)
     return text if len(text) <= 60 else text[:57] + "…"
 
 
@@ -303,6 +341,4 @@ _SCALARS: dict[t.Type, Convert] = {
     t.DATE: _date, t.TIME: _time, t.TIMESTAMP: _timestamp,
     t.JSONB: to_jsonb, t.INTERVAL: _interval,
 }  # fmt: skip
-
-
 _CONTEXT = decimal.Context(prec=60)
