@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from icestream import types as t
@@ -87,14 +88,6 @@ def _spread(name: str, spark: str, root: bool) -> Rows:
     )
 
 
-def _covariance(name: str) -> Function:
-    return _row(name, (F8, F8), F8, name + "({0}, {1})")
-
-
-def _json_list(a: Sequence[str], e: Sequence[Expr]) -> str:
-    raise AssertionError("written by `text`")
-
-
 _ORDERED = ("array_agg", "string_agg", "jsonb_agg", "jsonb_object_agg", "first_value", "last_value", "mode", "percentile_cont", "percentile_disc")  # fmt: skip
 
 ROWS: Rows = (
@@ -161,46 +154,27 @@ def _where(x: str, where: str) -> str:
 
 
 def _distinct(expr: AggregateCall, x: str) -> str:
+    """DISTINCT goes into every Spark aggregate of the template; min and max do not need it."""
     from icestream.functions.spark import apply
 
-    body = apply(expr.function, ["_distinct_"], expr.args)
-    for function in (
-        "try_sum(",
-        "sum(",
-        "avg(",
-        "count(",
-        "stddev_samp(",
-        "stddev_pop(",
-        "var_samp(",
-        "var_pop(",
-        "bit_xor(",
-    ):
-        body = (
-            body.replace(function, function + "DISTINCT ")
-            if f"DISTINCT {function}" not in body
-            else body
+    body = apply(expr.function, ["`_distinct_`"], expr.args)
+    if expr.function.name not in ("min", "max"):
+        body = re.sub(
+            r"\b(try_sum|sum|avg|count|stddev_\w+|var_\w+|bit_\w+)\(", r"\1(DISTINCT ", body
         )
-    return (
-        body.replace("try_DISTINCT ", "try_")
-        .replace("DISTINCT DISTINCT ", "DISTINCT ")
-        .replace("_distinct_", x)
-    )
+    return body.replace("`_distinct_`", x)
 
 
 def _collected(
     expr: AggregateCall, args: Sequence[str], keys: Sequence[str], where: str | None
 ) -> str:
     """Aggregates that see the whole group: collect rows with their sort keys, sort, then build the result."""
-    name, element = expr.function.name, expr.args[-1 if name.startswith("percentile") else 0].type
+    name = expr.function.name
     if name in ("percentile_cont", "percentile_disc"):
         return _percentile(expr, args, where)
     value = args[0]
     if name == "mode":
-        return (
-            f"mode({_where(value, where) if where else value}, true)"
-            if element != t.INTERVAL
-            else ""
-        )
+        return f"mode({_where(value, where) if where else value}, true)"
     fields = [f"'v', {value}"]
     if name == "string_agg":
         fields.append(f"'s', {args[1]}")

@@ -1,5 +1,151 @@
-"""stub"""
+"""Arrays and the functions that turn one row into several.
 
-from icestream.functions.function import Rows
+A set-returning function renders as the array of its rows: the planner explodes it.
+"""
 
-ROWS: Rows = ()
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from icestream import types as t
+from icestream.functions import casts
+from icestream.functions import fragments as f
+from icestream.functions.expressions import Expr
+from icestream.functions.function import (
+    ANYARRAY,
+    ANYELEMENT,
+    Function,
+    Param,
+    Result,
+    Rows,
+    Template,
+)
+from icestream.types import ArrayType, Type, spark_type
+
+TEXT, I4, I8, N = t.VARCHAR, t.INTEGER, t.BIGINT, t.NUMERIC
+
+
+def _same(types: Sequence[Type]) -> Type:
+    return types[0]
+
+
+def _second(types: Sequence[Type]) -> Type:
+    return types[1]
+
+
+def _element(types: Sequence[Type]) -> Type:
+    assert isinstance(types[0], ArrayType)
+    return types[0].element
+
+
+def _built(a: Sequence[str], e: Sequence[Expr]) -> str:
+    return f"array({', '.join(a)})"
+
+
+def _slice(a: Sequence[str], e: Sequence[Expr]) -> str:
+    first = f"greatest({a[1]}, 1)"
+    count = f"greatest(least({a[2]}, size({a[0]})) - {first} + 1, 0)"
+    return f"slice({a[0]}, {first}, {count})"
+
+
+def _empty(e: Expr) -> str:
+    return f"CAST(array() AS {spark_type(e.type)})"
+
+
+def _append(a: Sequence[str], e: Sequence[Expr]) -> str:
+    return f"array_append(coalesce({a[0]}, {_empty(e[0])}), {a[1]})"
+
+
+def _prepend(a: Sequence[str], e: Sequence[Expr]) -> str:
+    return f"array_prepend(coalesce({a[1]}, {_empty(e[1])}), {a[0]})"
+
+
+def _cat(a: Sequence[str], e: Sequence[Expr]) -> str:
+    return f"coalesce(concat({a[0]}, {a[1]}), {a[0]}, {a[1]})"
+
+
+def _joined(a: Sequence[str], e: Sequence[Expr]) -> str:
+    array = e[0].type
+    assert isinstance(array, ArrayType)
+    texts = f.each(a[0], lambda v: casts.output(v, array.element))
+    if len(a) == 2:
+        return f"array_join({texts}, {a[1]})"
+    return f"IF({a[2]} IS NULL, array_join({texts}, {a[1]}), array_join({texts}, {a[1]}, coalesce({a[2]}, '')))"
+
+
+def _length(a: Sequence[str], e: Sequence[Expr]) -> str:
+    array, inner = e[0].type, "NULL"
+    if isinstance(array, ArrayType) and isinstance(array.element, ArrayType):
+        inner = f"nullif(size(get({a[0]}, 0)), 0)"
+    return f"CASE {a[1]} WHEN 1 THEN nullif(size({a[0]}), 0) WHEN 2 THEN {inner} END"
+
+
+def _covers(a: Sequence[str], e: Sequence[Expr]) -> str:
+    x, y = f.fresh(2, a[0], a[1])
+    return f"forall({a[1]}, {x} -> coalesce(exists({a[0]}, {y} -> {y} = {x}), FALSE))"
+
+
+def _position(a: Sequence[str], e: Sequence[Expr]) -> str:
+    hits = f.each(a[0], lambda v: f"({v} <=> {a[1]})")
+    return f"CAST(nullif(array_position({hits}, TRUE), 0) AS INT)"
+
+
+def _series(a: Sequence[str], e: Sequence[Expr]) -> str:
+    step = a[2] if len(a) > 2 else "1"
+    whole = f"sequence({a[0]}, {a[1]}, CAST({step} AS {spark_type(e[0].type)}))"
+    kind = f"ARRAY<{spark_type(e[0].type)}>"
+    runs = f"{step} > 0 AND {a[0]} <= {a[1]} OR {step} < 0 AND {a[0]} >= {a[1]}"
+    return f"CASE WHEN {runs} THEN {whole} WHEN {step} <> 0 THEN CAST(array() AS {kind}) END"
+
+
+def _moments(a: Sequence[str], e: Sequence[Expr]) -> str:
+    step = f"({a[2]}.months * 2592000000000L + {a[2]}.days * {f.DAY_MICROS} + {a[2]}.microseconds)"
+    whole = f"sequence({a[0]}, {a[1]}, {f.calendar(a[2])})"
+    kind = f"ARRAY<{spark_type(e[0].type)}>"
+    runs = f"{step} > 0 AND {a[0]} <= {a[1]} OR {step} < 0 AND {a[0]} >= {a[1]}"
+    return f"CASE WHEN {runs} THEN {whole} WHEN {step} <> 0 THEN CAST(array() AS {kind}) END"
+
+
+def _row(
+    name: str, args: tuple[Param, ...], result: Result, spark: Template, strict: bool = True
+) -> Function:
+    return Function(name, args, result, spark, strict=strict)
+
+
+def _set(name: str, args: tuple[Param, ...], result: Result, spark: Template) -> Function:
+    return Function(name, args, result, spark, set_returning=True)
+
+
+ROWS: Rows = (
+    Function("array", (ANYELEMENT,), lambda ts: t.array(ts[0]), _built, variadic=True, strict=False),
+    _row("subscript", (ANYARRAY, I4), _element, "get({0}, try_subtract({1}, 1))"),
+    _row("slice", (ANYARRAY, I4, I4), _same, _slice),
+    _row("||", (ANYARRAY, ANYARRAY), _same, _cat, strict=False),
+    _row("||", (ANYARRAY, ANYELEMENT), _same, _append, strict=False),
+    _row("||", (ANYELEMENT, ANYARRAY), _second, _prepend, strict=False),
+    _row("array_cat", (ANYARRAY, ANYARRAY), _same, _cat, strict=False),
+    _row("array_append", (ANYARRAY, ANYELEMENT), _same, _append, strict=False),
+    _row("array_prepend", (ANYELEMENT, ANYARRAY), _second, _prepend, strict=False),
+    _row("array_remove", (ANYARRAY, ANYELEMENT), _same, lambda a, e: f.each(a[0], lambda v: f"NOT ({v} <=> {a[1]})", "filter"), strict=False),
+    _row("array_replace", (ANYARRAY, ANYELEMENT, ANYELEMENT), _same, lambda a, e: f.each(a[0], lambda v: f"IF({v} <=> {a[1]}, {a[2]}, {v})"), strict=False),
+    _row("array_position", (ANYARRAY, ANYELEMENT), I4, _position, strict=False),
+    _row("array_to_string", (ANYARRAY, TEXT), TEXT, _joined),
+    _row("array_to_string", (ANYARRAY, TEXT, TEXT), TEXT, _joined, strict=False),
+    _row("cardinality", (ANYARRAY,), I4, "size({0})"),
+    _row("array_length", (ANYARRAY, I4), I4, _length),
+    _row("array_upper", (ANYARRAY, I4), I4, _length),
+    _row("array_lower", (ANYARRAY, I4), I4, lambda a, e: f"IF({_length(a, e)} IS NULL, NULL, 1)"),
+    _row("trim_array", (ANYARRAY, I4), _same, "IF({1} BETWEEN 0 AND size({0}), slice({0}, 1, greatest(size({0}) - {1}, 0)), NULL)"),
+    _row("@>", (ANYARRAY, ANYARRAY), t.BOOLEAN, _covers),
+    _row("<@", (ANYARRAY, ANYARRAY), t.BOOLEAN, lambda a, e: _covers((a[1], a[0]), e)),
+    _row("&&", (ANYARRAY, ANYARRAY), t.BOOLEAN, "coalesce(arrays_overlap({0}, {1}), IF({0} IS NULL OR {1} IS NULL, NULL, FALSE))"),
+    _row("array_max", (ANYARRAY,), _element, "array_max({0})"),
+    _row("array_min", (ANYARRAY,), _element, "array_min({0})"),
+    _row("array_distinct", (ANYARRAY,), _same, "array_distinct({0})"),
+    _row("array_sort", (ANYARRAY,), _same, "array_sort({0})"),
+    _row("array_contains", (ANYARRAY, ANYARRAY), t.BOOLEAN, _covers),
+    _set("unnest", (ANYARRAY,), _element, "{0}"),
+    *(_set("generate_series", (k, k), k, _series) for k in (I4, I8)),
+    *(_set("generate_series", (k, k, k), k, _series) for k in (I4, I8)),
+    *(_set("generate_series", (k, k, t.INTERVAL), k, _moments) for k in (t.TIMESTAMP, t.TIMESTAMPTZ)),
+)  # fmt: skip

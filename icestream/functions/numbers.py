@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from icestream import types as t
 from icestream.functions.coercion import numeric_result
 from icestream.functions.expressions import Expr, Literal
-from icestream.functions.function import Function, Rows
+from icestream.functions.function import Function, Rows, Template
 from icestream.types import NumericType, Type, spark_type
 
 I2, I4, I8, N, F4, F8 = t.SMALLINT, t.INTEGER, t.BIGINT, t.NUMERIC, t.REAL, t.DOUBLE
@@ -20,6 +20,10 @@ def numeric(types: Sequence[Type]) -> Type:
 
 def _fit(text: str, e: Sequence[Expr]) -> str:
     return f"try_cast({text} AS {spark_type(numeric_result(*(x.type for x in e)))})"
+
+
+def _fitted(text: str) -> Template:
+    return lambda a, e: _fit(text.format(*a), e)
 
 
 def _decimal(e: Expr) -> NumericType:
@@ -140,15 +144,11 @@ def _round(mode: str) -> Rows:
     rows: list[Function] = []
     for name in names:
         rows.append(Function(name, (F8,), F8, to_double, monotone=0))
-        rows.append(
-            Function(
-                name, (N,), numeric, lambda a, e, x=to_numeric: _fit(x.format(*a), e), monotone=0
-            )  # type: ignore[misc]
-        )
+        rows.append(Function(name, (N,), numeric, _fitted(to_numeric), monotone=0))
     return tuple(rows)
 
 
-def _at_digits(body: Callable[[str, int], str]) -> Callable[[Sequence[str], Sequence[Expr]], str]:
+def _at_digits(body: Callable[[str, int], str]) -> Template:
     """A rounding to n digits. Spark wants n constant, so a column n becomes a choice between all of them."""
 
     def template(a: Sequence[str], e: Sequence[Expr]) -> str:

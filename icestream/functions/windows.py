@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from icestream import types as t
@@ -44,6 +45,47 @@ _NEEDS_ORDER = {"row_number", "rank", "dense_rank", "percent_rank", "cume_dist",
 _CONSTANT = {"rank": "1L", "dense_rank": "1L", "percent_rank": "0D", "cume_dist": "1D"}
 
 
+_AGGREGATES = re.compile(
+    r"\b(?:try_sum|sum|avg|count|count_if|min|max|min_by|max_by|bool_and|bool_or|every|bit_and|bit_or|bit_xor|stddev_samp|"
+    r"stddev_pop|var_samp|var_pop|corr|covar_pop|covar_samp|regr_\w+|collect_list|collect_set|percentile|mode)\("
+)
+
+
+def _over_each(body: str, over: str) -> str:
+    """An aggregate's template may wrap and combine Spark's aggregates: each of them gets the OVER clause."""
+    out, i = "", 0
+    while i < len(body):
+        if body[i] in "'`":
+            end = _quoted(body, i)
+            out, i = out + body[i:end], end
+        elif match := _AGGREGATES.match(body, i):
+            end = _closing(body, match.end())
+            out, i = out + body[i:end] + over, end
+        else:
+            word = re.compile(r"\w+|\W").match(body, i)
+            assert word
+            out, i = out + word.group(0), word.end()
+    return out
+
+
+def _quoted(body: str, i: int) -> int:
+    end = i + 1
+    while body[end] != body[i]:
+        end += 2 if body[end] == "\\" and body[i] == "'" else 1
+    return end + 1
+
+
+def _closing(body: str, i: int) -> int:
+    depth = 1
+    while depth:
+        if body[i] in "'`":
+            i = _quoted(body, i)
+            continue
+        depth += {"(": 1, ")": -1}.get(body[i], 0)
+        i += 1
+    return i
+
+
 def text(inner: str, clause: str, expr: WindowCall) -> str:
     """The call with OVER (…), of the bound type."""
     name = expr.call.function.name if isinstance(expr.call, Call | AggregateCall) else ""
@@ -52,9 +94,9 @@ def text(inner: str, clause: str, expr: WindowCall) -> str:
             return _CONSTANT[name]
         clause = f"{clause} ORDER BY NULL".strip()
     nulls = " IGNORE NULLS" if expr.ignore_nulls else ""
-    over = f"{inner}{nulls} OVER ({clause})"
     if isinstance(expr.call, AggregateCall):
-        return over
+        return _over_each(inner, f" OVER ({clause})")
+    over = f"{inner}{nulls} OVER ({clause})"
     return (
         f"CAST({over} AS {spark_type(expr.type)})"
         if name in ("row_number", "rank", "dense_rank")
