@@ -111,7 +111,7 @@ class Epoch:
         todo = [(t, r) for t, r in todo if any(not x.empty for x in r.values())]
         self._share(todo)
         jobs = [lambda t=t, r=r: self._execute(t, r) for t, r in todo]
-        staged = _parallel(jobs)
+        staged = self._parallel(jobs)
         letters = self._stage_letters([*todo, *((t, self.stamped[t.key].ranges) for t in done)])
         for (task, ranges), result in zip(todo, staged, strict=True):
             self._finish(task.key, ranges, result, self.runtime.targets[task.key])
@@ -120,6 +120,15 @@ class Epoch:
                 feed.feed.dead_key, {feed.key: range}, result, self.runtime.letters[feed.key]
             )
             self.report.dead[feed.key] = result.rows if result else 0
+
+    def _parallel(self, jobs: Sequence[Callable[[], T]]) -> list[T]:
+        """Run all, wait for all, then give the results or raise the first failure."""
+        if len(jobs) <= 1:
+            return [job() for job in jobs]
+        wrap = inheritable_thread_target(self.runtime.spark)
+        with ThreadPoolExecutor(PARALLEL) as pool:
+            futures = [pool.submit(wrap(job)) for job in jobs]
+        return [future.result() for future in futures]
 
     def _adopt(self, key: str, stamp: Stamp) -> None:
         """A table that this epoch has already been committed to."""
@@ -280,12 +289,3 @@ def stored(key: str) -> str:
 
 def _timestamp(micros: int) -> str:
     return f"TIMESTAMP_MICROS({micros})"
-
-
-def _parallel(jobs: Sequence[Callable[[], T]]) -> list[T]:
-    """Run all, wait for all, then give the results or raise the first failure."""
-    if len(jobs) <= 1:
-        return [job() for job in jobs]
-    with ThreadPoolExecutor(PARALLEL) as pool:
-        futures = [pool.submit(inheritable_thread_target(job)) for job in jobs]
-    return [future.result() for future in futures]
