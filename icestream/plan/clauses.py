@@ -1,0 +1,67 @@
+"""What may stand in which clause, and the conditions that a clause is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sqlglot import exp
+
+from icestream.errors import SqlError
+from icestream.functions.expressions import (
+    AggregateCall,
+    Call,
+    Expr,
+    WindowCall,
+    has_aggregate,
+    has_window,
+    is_set_returning,
+)
+from icestream.plan.scope import Context
+
+
+def conditions(tree: exp.Expression) -> Iterator[exp.Expression]:
+    """The conditions that an AND of them all was made of."""
+    if isinstance(tree, exp.Paren) and isinstance(tree.this, exp.And | exp.Paren):
+        yield from conditions(tree.this)
+    elif isinstance(tree, exp.And):
+        yield from conditions(tree.this)
+        yield from conditions(tree.expression)
+    else:
+        yield tree
+
+
+def refuse(expr: Expr, where: str, tree: exp.Expression, ctx: Context) -> None:
+    """No aggregate, window or set-returning call may stand in that clause."""
+    if has_aggregate(expr):
+        raise SqlError(
+            f"aggregate functions are not allowed in {where}",
+            place=ctx.place_of(calling(tree, AggregateCall, expr)),
+            remedy="use HAVING for conditions on groups" if where == "WHERE" else None,
+        )
+    refuse_windows(expr, where, tree, ctx)
+
+
+def refuse_windows(expr: Expr, where: str, tree: exp.Expression, ctx: Context) -> None:
+    """No window or set-returning call may stand in that clause."""
+    if has_window(expr):
+        raise SqlError(
+            f"window functions are not allowed in {where}",
+            place=ctx.place_of(tree.find(exp.Window) or tree),
+            remedy="compute it in a subquery and use its column here",
+        )
+    if is_set_returning(expr):
+        raise SqlError(
+            f"set-returning functions are not allowed in {where}",
+            place=ctx.place_of(calling(tree, Call, expr)),
+        )
+
+
+def calling(tree: exp.Expression, kind: type[Expr], expr: Expr) -> exp.Expression:
+    """The first function call in the tree that an aggregate or set-returning call may come from."""
+    wanted = (exp.AggFunc, exp.Anonymous) if kind is AggregateCall else (exp.Func,)
+    return next((n for n in tree.walk() if isinstance(n, wanted)), tree)
+
+
+def parts(call: WindowCall) -> tuple[Expr, ...]:
+    """The expressions inside a window call that are not the call itself."""
+    return (*call.call.children(), *(e for e in call.children() if e is not call.call))

@@ -1,0 +1,162 @@
+"""GROUP BY: keys, grouping sets, and expressions over groups instead of rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import combinations, product
+
+from sqlglot import exp
+
+from icestream.errors import SqlError
+from icestream.functions.expressions import AggregateCall, ColumnRef, Expr, WindowCall
+from icestream.plan.clauses import refuse
+from icestream.plan.logical import Aggregate, Expand, Item, Node
+from icestream.plan.rewrite import below, transform, transform_plan
+from icestream.plan.scope import Context, FromScope, OuterRef
+from icestream.plan.subqueries import Pending
+
+Keys = tuple[exp.Expression, ...]
+
+
+def grouping_sets(group: exp.Expression | None) -> list[Keys] | None:
+    """The grouping sets as written; one of them for a plain GROUP BY, None without one."""
+    if group is None:
+        return None
+    parts: list[list[Keys]] = [[(e,)] if _is_plain(e) else _sets(e) for e in group.expressions]
+    for key in ("rollup", "cube", "grouping_sets"):
+        parts += [_sets(e) for e in group.args.get(key) or ()]
+    return [tuple(k for keys in chosen for k in keys) for chosen in product(*parts)]
+
+
+def _is_plain(tree: exp.Expression) -> bool:
+    return not isinstance(tree, exp.Rollup | exp.Cube | exp.GroupingSets)
+
+
+def _sets(tree: exp.Expression) -> list[Keys]:
+    parts = [_members(e) for e in tree.expressions]
+    if isinstance(tree, exp.Rollup):
+        return [_flat(parts[:n]) for n in range(len(parts), -1, -1)]
+    if isinstance(tree, exp.Cube):
+        sizes = range(len(parts), -1, -1)
+        return [_flat(chosen) for n in sizes for chosen in combinations(parts, n)]
+    inner: list[Keys] = []
+    for e, members in zip(tree.expressions, parts, strict=True):
+        inner += [members] if _is_plain(e) else _sets(e)
+    return inner
+
+
+def _members(tree: exp.Expression) -> Keys:
+    if isinstance(tree, exp.Tuple):
+        return tuple(tree.expressions)
+    return (tree.this,) if isinstance(tree, exp.Paren) else (tree,)
+
+
+def _flat(parts: Sequence[Keys]) -> Keys:
+    return tuple(k for keys in parts for k in keys)
+
+
+@dataclass
+class Groups:
+    """Collects what a grouped query computes, and rewrites its expressions to read that."""
+
+    ctx: Context
+    scope: FromScope
+    keys: list[Item] = field(default_factory=list)
+    sets: list[tuple[Expr, ...]] = field(default_factory=list)
+    aggregates: list[Item] = field(default_factory=list)
+    values: Mapping[str, Pending] = field(default_factory=dict)
+    """Subqueries that may be joined after the grouping."""
+
+    def add_set(self, keys: Sequence[tuple[Expr, str, exp.Expression]]) -> None:
+        """One grouping set: expressions, names, and where they stand."""
+        for expr, name, tree in keys:
+            refuse(expr, "GROUP BY", tree, self.ctx)
+            if all(k.expr != expr for k in self.keys):
+                self.keys.append(Item(self.ctx.names.fresh(name), expr))
+        self.sets.append(tuple(expr for expr, _, _ in keys))
+
+    def lift(self, expr: Expr, tree: exp.Expression) -> Expr:
+        """The expression over groups: keys and aggregates become columns."""
+
+        def step(e: Expr) -> Expr | None:
+            for key in self.keys:
+                if key.expr == e:
+                    return key.ref
+            if isinstance(e, WindowCall):
+                call = below(e.call, lambda a: transform(a, step))
+                rest = below(e, lambda a: a if a is e.call else transform(a, step))
+                return WindowCall(
+                    e.type, call, rest.partition_by, rest.order_by, rest.frame, e.ignore_nulls
+                )
+            if isinstance(e, AggregateCall):
+                return self.aggregate(e).ref
+            if isinstance(e, OuterRef) or not isinstance(e, ColumnRef) or e.name in self.values:
+                return e if isinstance(e, ColumnRef) else None
+            raise self.ungrouped(e, tree)
+
+        return transform(expr, step)
+
+    def aggregate(self, call: AggregateCall) -> Item:
+        """The column of an aggregate; equal calls share one."""
+        for item in self.aggregates:
+            if item.expr == call:
+                return item
+        item = Item(self.ctx.names.fresh(call.function.name), call)
+        self.aggregates.append(item)
+        return item
+
+    def ungrouped(self, ref: ColumnRef, tree: exp.Expression, inside: str = "") -> SqlError:
+        """The error for a column that has many values in a group."""
+        shown = self.scope.named(ref)
+        name = shown.rsplit(".", 1)[-1]
+        columns = (c for c in tree.find_all(exp.Column) if c.name == name)
+        place = self.ctx.place_of(next(columns, tree))
+        if inside:
+            return SqlError(
+                f'subquery uses ungrouped column "{shown}" from outer query', place=place
+            )
+        return SqlError(
+            f'column "{shown}" must appear in the GROUP BY clause or be used in an aggregate function',
+            place=place,
+        )
+
+    def lift_pending(self, pending: Pending, tree: exp.Expression) -> Pending:
+        """A subquery that stands beside groups: the outer columns it reads must be keys."""
+
+        def step(e: Expr) -> Expr | None:
+            if not isinstance(e, OuterRef) or e.depth != 1:
+                return None
+            for key in self.keys:
+                if key.expr == ColumnRef(e.type, e.name):
+                    return OuterRef(e.type, key.name)
+            raise self.ungrouped(e, tree, "subquery")
+
+        return Pending(pending.ref, transform_plan(pending.node, step))
+
+    def node(self, below: Node) -> Node:
+        """The aggregation of `below`."""
+        if len(self.sets) <= 1:
+            return Aggregate(below, tuple(self.keys), tuple(self.aggregates))
+        number = self.ctx.names.fresh("grouping")
+        names = {k.expr: k.name for k in self.keys}
+        inner = tuple(Item(self.ctx.names.fresh(k.name), k.expr) for k in self.keys)
+        renamed = {names[i.expr]: i.name for i in inner}
+        sets = tuple(tuple(renamed[names[e]] for e in s) for s in self.sets)
+        expanded = Expand(below, inner, sets, number)
+        keys = tuple(Item(k.name, i.ref) for k, i in zip(self.keys, inner, strict=True))
+        by_set = Item(number, ColumnRef(expanded.columns[-1].type, number))
+        return Aggregate(expanded, (*keys, by_set), tuple(self.aggregates))
+
+
+def columns_of(exprs: Sequence[Expr]) -> Iterator[str]:
+    """The names of all columns that stand inside aggregates or keys."""
+    for expr in exprs:
+        yield from (c.name for c in _columns(expr))
+
+
+def _columns(expr: Expr) -> Iterator[ColumnRef]:
+    if isinstance(expr, ColumnRef):
+        yield expr
+    for child in expr.children():
+        yield from _columns(child)

@@ -1,0 +1,257 @@
+"""A parsed query → a logical plan: names resolved, types known, subqueries turned into joins.
+
+`bind_query` needs no JVM and no catalog: `relations` says what a name in FROM stands for, and raises if it knows none.
+This module has what is above a single SELECT: WITH, VALUES, UNION and its like.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from sqlglot import exp
+
+from icestream import types as t
+from icestream.errors import NotSupportedError, SqlError, did_you_mean
+from icestream.functions.bind import Binder
+from icestream.functions.coercion import common_type, describe
+from icestream.functions.expressions import ColumnRef, Expr, Literal, Sort
+from icestream.plan.calls import converted
+from icestream.plan.clauses import refuse
+from icestream.plan.limits import limited
+from icestream.plan.logical import (
+    Item,
+    Node,
+    Order,
+    OutColumn,
+    Project,
+    SetKind,
+    SetOperation,
+    Values,
+)
+from icestream.plan.rewrite import all_exprs, refs
+from icestream.plan.scope import (
+    Context,
+    FromScope,
+    OuterRef,
+    Output,
+    Relation,
+    Relations,
+    with_aliases,
+)
+from icestream.plan.select import bind_select, direction, ordinal
+from icestream.sql.statements import Query
+from icestream.types import Type
+
+__all__ = ["Relation", "Relations", "bind_query"]
+
+_KINDS: dict[type[exp.Expression], SetKind] = {
+    exp.Union: "union",
+    exp.Intersect: "intersect",
+    exp.Except: "except",
+}
+
+
+def bind_query(query: Query, relations: Relations) -> Node:
+    """The plan of a query. Its columns have the names the user sees, even if some are equal."""
+    output = _query(query.tree, Context(relations, query.place_of, _query))
+    typed = _texts(output.node)
+    if typed.names == output.names:
+        return typed
+    return _named(typed, output.names)
+
+
+def _named(node: Node, names: Sequence[str]) -> Node:
+    if isinstance(node, Project):
+        items = (Item(n, i.expr) for n, i in zip(names, node.items, strict=True))
+        return Project(node.input, tuple(items))
+    return Project(node, tuple(Item(n, r) for n, r in zip(names, refs(node), strict=True)))
+
+
+def _query(tree: exp.Expression, ctx: Context) -> Output:
+    """A query at any level. Columns of untyped literals may still be of unknown type."""
+    ctx = _with(tree, ctx)
+    match tree:
+        case exp.Subquery():
+            inner = _query(tree.this, ctx)
+            return _ordered(tree, inner, ctx) if _has_order(tree) else inner
+        case exp.Select():
+            return bind_select(tree, ctx)
+        case exp.SetOperation():
+            return _ordered(tree, _set_operation(tree, ctx), ctx)
+        case exp.Values():
+            return _ordered(tree, _values(tree, ctx), ctx)
+        case exp.Table():
+            everything = exp.select("*").from_(tree.copy())
+            return bind_select(everything, ctx)
+    raise NotSupportedError("this query", place=ctx.place_of(tree))
+
+
+# -- WITH -----------------------------------------------------------------------------------------
+
+
+def _with(tree: exp.Expression, ctx: Context) -> Context:
+    """The context with the queries of WITH, each seeing those before it."""
+    with_ = tree.args.get("with_")
+    if with_ is None:
+        return ctx
+    if with_.args.get("recursive"):
+        raise NotSupportedError("WITH RECURSIVE", place=ctx.place_of(with_))
+    seen: set[str] = set()
+    for cte in with_.expressions:
+        if cte.alias in seen:
+            raise SqlError(
+                f'WITH query name "{cte.alias}" specified more than once', place=ctx.place_of(cte)
+            )
+        seen.add(cte.alias)
+        ctx = replace(ctx, ctes={**ctx.ctes, cte.alias: _shared(cte, ctx)})
+    return ctx
+
+
+def _shared(cte: exp.CTE, ctx: Context) -> Callable[[], Output]:
+    """Bound once; again for every use if it looks outside, because the uses are then joined apart."""
+    alias = cte.args["alias"]
+    given = [c.name for c in alias.args.get("columns") or ()]
+
+    def bind() -> Output:
+        found = _query(cte.this, ctx)
+        typed = _texts(found.node)
+        return Output(typed, with_aliases(found.names, given, cte.alias, alias, ctx))
+
+    first = bind()
+    outside = any(isinstance(e, OuterRef) for e in all_exprs(first.node))
+    return bind if outside else lambda: first
+
+
+# -- UNION, INTERSECT, EXCEPT -----------------------------------------------------------------------
+
+
+def _set_operation(tree: exp.SetOperation, ctx: Context) -> Output:
+    kind = _KINDS[type(tree)]
+    keep = not tree.args.get("distinct")
+    left, right = _query(tree.this, ctx), _query(tree.expression, ctx)
+    if len(left.names) != len(right.names):
+        raise SqlError(
+            f"each {kind.upper()} query must have the same number of columns",
+            place=ctx.place_of(tree.expression),
+        )
+    types = _common_types(left.node, right.node, kind, tree, ctx)
+    branches: list[Node] = []
+    for side in (left.node, right.node):
+        branches += _branches(side, types, kind, keep)
+    names = [ctx.names.fresh(n) for n in left.names]
+    outputs = tuple(OutColumn(n, x) for n, x in zip(names, types, strict=True))
+    return Output(SetOperation(kind, keep, tuple(branches), outputs), left.names)
+
+
+def _branches(node: Node, types: Sequence[Type], kind: SetKind, keep: bool) -> tuple[Node, ...]:
+    """The branch with those types; a UNION ALL inside a UNION ALL becomes part of it."""
+    converted_node = convert(node, types)
+    inside = isinstance(converted_node, SetOperation) and converted_node.kind == "union"
+    if kind == "union" and keep and inside and converted_node.all:  # type: ignore[attr-defined]
+        return converted_node.inputs
+    return (converted_node,)
+
+
+def convert(node: Node, types: Sequence[Type]) -> Node:
+    """The plan with its columns converted to those types."""
+    if tuple(c.type for c in node.columns) == tuple(types):
+        return node
+    if isinstance(node, Project):
+        items = (
+            Item(i.name, converted(_adapted(i.expr, x), x))
+            for i, x in zip(node.items, types, strict=True)
+        )
+        return Project(node.input, tuple(items))
+    pairs = zip(refs(node), types, strict=True)
+    return Project(node, tuple(Item(r.name, converted(r, x)) for r, x in pairs))
+
+
+def _adapted(expr: Expr, type: Type) -> Expr:
+    """An untyped literal reads as the type that its place has."""
+    if isinstance(expr, Literal) and expr.type == t.NULL:
+        return Binder(FromScope(), lambda _: None, None).coerce(expr, type, exp.Null())
+    return expr
+
+
+def _common_types(
+    left: Node, right: Node, kind: SetKind, tree: exp.SetOperation, ctx: Context
+) -> list[Type]:
+    types: list[Type] = []
+    for a, b in zip(left.columns, right.columns, strict=True):
+        type = common_type([a.type, b.type])
+        if type is None:
+            raise SqlError(
+                f"{kind.upper()} types {describe(a.type)} and {describe(b.type)} cannot be matched",
+                place=ctx.place_of(tree.expression),
+            )
+        types.append(type)
+    return types
+
+
+def _texts(node: Node) -> Node:
+    """Columns that never got a type are texts."""
+    return convert(node, [t.VARCHAR if c.type == t.NULL else c.type for c in node.columns])
+
+
+# -- VALUES ---------------------------------------------------------------------------------------
+
+
+def _values(tree: exp.Values, ctx: Context) -> Output:
+    rows = [r.expressions if isinstance(r, exp.Tuple) else [r] for r in tree.expressions]
+    for row, written in zip(rows, tree.expressions, strict=True):
+        if len(row) != len(rows[0]):
+            raise SqlError("VALUES lists must all be the same length", place=ctx.place_of(written))
+    binder = Binder(FromScope(outer=ctx.outer), ctx.place_of, None)
+    columns: list[tuple[Expr, ...]] = []
+    for index in range(len(rows[0])):
+        trees = [row[index] for row in rows]
+        bound = [binder.visit(x) for x in trees]
+        for expr, at in zip(bound, trees, strict=True):
+            refuse(expr, "VALUES", at, ctx)
+        if all(e.type == t.NULL for e in bound) and len(bound) == 1:
+            columns.append(tuple(bound))  # of no type yet: a UNION may give it one
+        else:
+            columns.append(binder.unify(bound, "VALUES", trees[0]))
+    names = tuple(f"column{i + 1}" for i in range(len(columns)))
+    outputs = tuple(
+        OutColumn(ctx.names.fresh(n), c[0].type) for n, c in zip(names, columns, strict=True)
+    )
+    return Output(Values(tuple(zip(*columns, strict=True)), outputs), names)
+
+
+# -- ORDER BY and LIMIT of what is no SELECT --------------------------------------------------------
+
+
+def _has_order(tree: exp.Expression) -> bool:
+    return any(tree.args.get(k) for k in ("order", "limit", "offset"))
+
+
+def _ordered(tree: exp.Expression, output: Output, ctx: Context) -> Output:
+    """Such an ORDER BY names output columns only."""
+    node = output.node
+    order = tree.args.get("order")
+    if order is not None:
+        node = Order(node, tuple(_sort(o, output, ctx) for o in order.expressions))
+    return replace(output, node=limited(node, tree, ctx))
+
+
+def _sort(tree: exp.Expression, output: Output, ctx: Context) -> Sort:
+    inner = tree.this if isinstance(tree, exp.Ordered) else tree
+    index = ordinal(inner, len(output.names), "ORDER BY", ctx)
+    if index is None:
+        if not (isinstance(inner, exp.Column) and not inner.table):
+            raise SqlError(
+                "invalid UNION/INTERSECT/EXCEPT ORDER BY clause",
+                place=ctx.place_of(inner),
+                remedy="only result column names can be used, not expressions: put the query into FROM",
+            )
+        if inner.name not in output.names:
+            raise SqlError(
+                f'column "{inner.name}" does not exist',
+                place=ctx.place_of(inner),
+                remedy=did_you_mean(inner.name, output.names),
+            )
+        index = output.names.index(inner.name)
+    column = output.node.columns[index]
+    return Sort(ColumnRef(column.type, column.name), *direction(tree))
