@@ -73,7 +73,8 @@ class Groups:
         for expr, name, tree in keys:
             refuse(expr, "GROUP BY", tree, self.ctx)
             if all(k.expr != expr for k in self.keys):
-                self.keys.append(Item(self.ctx.names.fresh(name), expr))
+                passed = expr.name if type(expr) is ColumnRef else None
+                self.keys.append(Item(passed or self.ctx.names.fresh(name), expr))
         self.sets.append(tuple(expr for expr, _, _ in keys))
 
     def lift(self, expr: Expr, tree: exp.Expression) -> Expr:
