@@ -24,8 +24,12 @@ from icestream import types as t
 from icestream.connectors.formats import Decoded, FieldSpec, blocks, check_not_null, values
 
 _TOP_LEVEL_NULL = re.compile(rb"}\s*null")  # Arrow's reader crashes on it
-_NOT_A_NUMBER = re.compile(rb"[:\[,]\s*-?(?:NaN|Inf|Infinity)\s*[,}\]]")  # Arrow's reader takes them
+_NOT_A_NUMBER = re.compile(
+    rb"[:\[,]\s*-?(?:NaN|Inf|Infinity)\s*[,}\]]"
+)  # Arrow's reader takes them
 _LONG_NUMBER = re.compile(rb"[0-9]{%d}" % values.MAX_DIGITS)
+_LETTER = re.compile(rb"\\u(?:00[4-7]|212[aA])")  # an escape that may hide a letter of a key
+_KELVIN = "\u212a".encode()  # its lower case is k
 _SURROGATE = re.compile(r"\\u[dD]")
 _BLANKS = " \t\r\n"
 _WIDE = pa.decimal128(38, 18)
@@ -99,17 +103,13 @@ def sampled_schema(
     for field in fields:
         key = field.name if field.name in sample else folded.get(field.name.lower(), field.name)
         type = fast_type(field.type, sample.get(key), numbers)
-        if type is None or not _encodable(key):
+        if type is None or any("\ud800" <= c <= "\udfff" for c in key):
             return None, []
         keys.append(key)
         schema.append(pa.field(key, type))
     if not fields or len(set(keys)) < len(keys):
         return None, []
     return pa.schema(schema), keys
-
-
-def _encodable(key: str) -> bool:
-    return not any("\ud800" <= c <= "\udfff" for c in key)
 
 
 class _Fast:
@@ -127,8 +127,11 @@ class _Fast:
         """The columns, or None where only the careful way is right."""
         try:
             texts = _framed(payloads.cast(pa.string()))
-            joined = None if texts is None else _joined(texts)
-            if texts is None or joined is None:
+            if texts is None:
+                return None
+            joined = _joined(texts)
+            data = joined.to_pybytes()
+            if _beyond_arrow(texts, data):
                 return None
             table = pj.read_json(
                 pa.BufferReader(joined),
@@ -140,7 +143,7 @@ class _Fast:
             if table.num_rows != len(payloads):
                 return None
             read = [table.column(i).combine_chunks() for i in range(len(self.fields))]
-            if self._other_case(texts, read):
+            if self._respelled(texts, data, read):
                 return None
             return [
                 finish(column, field.type, self.unit)
@@ -149,21 +152,24 @@ class _Fast:
         except (pa.ArrowException, OverflowError):
             return None
 
-    def _other_case(self, texts: pa.StringArray, columns: list[pa.Array]) -> bool:
+    def _respelled(self, texts: pa.StringArray, data: bytes, columns: list[pa.Array]) -> bool:
         """Whether a record may have a field under another spelling than the one that was read."""
+        wanted = set()
         for field, key, column in zip(self.fields, self.keys, columns, strict=True):
-            if key != field.name:
-                rows = texts
-            elif column.null_count:
-                rows = texts.filter(column.is_null())
-            else:
-                rows = None
-            if rows is not None and _respelled(rows, key):
-                return True
-            for name, inner in _inner_fields(column, field.type):
-                if inner.null_count and _respelled(texts, name):
-                    return True
-        return False
+            if key != field.name or column.null_count:
+                wanted.add(key)
+            inner = _inner_fields(column, field.type)
+            wanted.update(name for name, values in inner if values.null_count)
+        if not wanted:
+            return False
+        if not all(map(str.isascii, wanted)) or _KELVIN in data or _LETTER.search(data):
+            return True
+        lower = data.lower()
+        return any(
+            data.count(f'"{key}"'.encode()) != lower.count(f'"{key.lower()}"'.encode())
+            and _in_other_case(texts, key)
+            for key in wanted
+        )
 
 
 def _framed(texts: pa.StringArray) -> pa.StringArray | None:
@@ -176,36 +182,34 @@ def _framed(texts: pa.StringArray) -> pa.StringArray | None:
     return None
 
 
-def _joined(texts: pa.StringArray) -> pa.Buffer | None:
-    """All texts with newlines between them; None if Arrow's reader would take too much, or crash."""
+def _joined(texts: pa.StringArray) -> pa.Buffer:
+    """All texts with newlines between them."""
+    records = pa.ListArray.from_arrays(pa.array([0, len(texts)], pa.int32()), texts)
+    return pc.binary_join(records, "\n")[0].as_buffer()
+
+
+def _beyond_arrow(texts: pa.StringArray, data: bytes) -> bool:
+    """Whether Arrow's reader would take what is not JSON to us, or crash."""
     longest = pc.max(pc.binary_length(texts)).as_py() or 0
-    if longest > values.MAX_DEPTH:
+    if longest > 2 * values.MAX_DEPTH and (
+        data.count(b"[") + data.count(b"{") > len(texts) + values.MAX_DEPTH
+    ):
         opened = pc.add(pc.count_substring(texts, "["), pc.count_substring(texts, "{"))
         if pc.max(opened).as_py() > values.MAX_DEPTH:
-            return None
-    records = pa.ListArray.from_arrays(pa.array([0, len(texts)], pa.int32()), texts)
-    joined = pc.binary_join(records, "\n")[0].as_buffer()
-    data = joined.to_pybytes()
-    if b"null" in data and _TOP_LEVEL_NULL.search(data):
-        return None
-    if (b"NaN" in data or b"Inf" in data) and _NOT_A_NUMBER.search(data):
-        return None
-    if longest > values.MAX_DIGITS and _LONG_NUMBER.search(data):
-        return None
-    return joined
-
-
-def _respelled(texts: pa.StringArray, key: str) -> bool:
-    """Whether a text has the key in another case, or escapes that may hide it."""
-    if not key.isascii():
-        return True
-    quoted = f'"{key}"'
-    exact = pc.count_substring(texts, quoted)
-    loose = pc.count_substring(texts, quoted, ignore_case=True)
+            return True
     return bool(
-        pc.any(pc.not_equal(exact, loose)).as_py()
-        or pc.any(pc.match_substring(texts, "\\u")).as_py()
+        (b"null" in data and _TOP_LEVEL_NULL.search(data))
+        or ((b"NaN" in data or b"Inf" in data) and _NOT_A_NUMBER.search(data))
+        or (longest > values.MAX_DIGITS and _LONG_NUMBER.search(data))
     )
+
+
+def _in_other_case(texts: pa.StringArray, key: str) -> bool:
+    """Whether a record has the key, followed by its colon, in another case."""
+    pattern = f'"{re.escape(key)}"\\s*:'
+    exact = pc.count_substring_regex(texts, pattern)
+    loose = pc.count_substring_regex(texts, pattern, ignore_case=True)
+    return bool(pc.any(pc.not_equal(exact, loose)).as_py())
 
 
 def _inner_fields(column: pa.Array, type: t.Type) -> list[tuple[str, pa.Array]]:
