@@ -7,7 +7,8 @@ import fnmatch
 from icestream.catalog.catalog import Catalog
 from icestream.catalog.objects import MaterializedView, Object, Sink, Source, Table, View
 from icestream.errors import NotSupportedError, SqlError, did_you_mean
-from icestream.plan.explain import explain_node
+from icestream.plan.explain import explain as explain_node
+from icestream.plan.query import bind_query
 from icestream.result import Result
 from icestream.sql import statements as st
 
@@ -69,8 +70,6 @@ def explain(statement: st.Explain, catalog: Catalog) -> Result:
     """EXPLAIN statement: the plan as a tree."""
     inner = statement.statement
     if isinstance(inner, st.Select):
-        from icestream.plan.query import bind_query
-
         lines = explain_node(bind_query(inner.query, catalog.names().relation)).splitlines()
     else:
         lines = explain_object(catalog.examine(inner).object)
