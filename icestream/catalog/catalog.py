@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import re
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -104,7 +105,7 @@ class Catalog:
         """Undo `learn`, or follow a DROP."""
         for name in names:
             del self.objects[name], self.stored[name]
-            prefix = f"{SECRET_PREFIX}{name}_"
+            prefix = f"{_secret_prefix(name)}_"
             self._secrets = {k: v for k, v in self._secrets.items() if not k.startswith(prefix)}
 
     def keep(self, names: Iterable[str], incarnation: int) -> None:
@@ -148,7 +149,13 @@ class Catalog:
         return mask_text(text)
 
     def _concealed(self, statement: st.Statement) -> tuple[str, dict[str, str]]:
-        return conceal(statement.text, f"{SECRET_PREFIX}{_name(statement)}")
+        return conceal(statement.text, _secret_prefix(_name(statement)))
+
+
+def _secret_prefix(object: str) -> str:
+    """How the names of an object's secrets begin: a variable's name, no other object's prefix."""
+    plain = re.sub(r"[^A-Za-z0-9]", lambda found: f"_{ord(found[0]):x}_", object)
+    return f"{SECRET_PREFIX}{plain}_"
 
 
 def _name(statement: st.Statement) -> str:

@@ -18,6 +18,7 @@ _KINDS: dict[str, ObjectKind] = {
     "MATERIALIZED": "materialized view",
     "SINK": "sink",
     "CONNECTION": "connection",
+    "CONNECTOR": "connector",
     "SECRET": "secret",
     "INDEX": "index",
     "SCHEMA": "schema",

@@ -1,4 +1,4 @@
-"""CREATE CONNECTION, SECRET, INDEX, SCHEMA and SUBSCRIPTION: the objects around the flow of data."""
+"""CREATE CONNECTION, CONNECTOR, SECRET, INDEX, SCHEMA and SUBSCRIPTION: the objects around the flow of data."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from icestream.sql.cursor import Cursor
 from icestream.sql.queries import expression
 from icestream.sql.statements import (
     CreateConnection,
+    CreateConnector,
     CreateIndex,
     CreateSchema,
     CreateSecret,
@@ -24,6 +25,15 @@ def create_connection(cursor: Cursor) -> CreateConnection:
     options = option_list(cursor)
     cursor.finish()
     return CreateConnection(cursor.start, cursor.text, name, options, exists)
+
+
+def create_connector(cursor: Cursor) -> CreateConnector:
+    """CONNECTOR [IF NOT EXISTS] name WITH (…)"""
+    exists, name = if_not_exists(cursor), cursor.name("the name of the connector")
+    cursor.expect("WITH")
+    options = option_list(cursor)
+    cursor.finish()
+    return CreateConnector(cursor.start, cursor.text, name, options, exists)
 
 
 def create_secret(cursor: Cursor) -> CreateSecret:

@@ -99,6 +99,7 @@ _CREATE_RULES: dict[str, Rule] = {
     "TABLE": create.create_table,
     "SINK": create.create_sink,
     "CONNECTION": create_other.create_connection,
+    "CONNECTOR": create_other.create_connector,
     "SECRET": create_other.create_secret,
     "INDEX": create_other.create_index,
     "SCHEMA": create_other.create_schema,

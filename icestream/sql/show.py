@@ -17,7 +17,7 @@ from icestream.sql.statements import (
 
 _LISTS = (
     ("SOURCES",), ("TABLES",), ("INTERNAL", "TABLES"), ("VIEWS",), ("MATERIALIZED", "VIEWS"),
-    ("SINKS",), ("CONNECTIONS",), ("SECRETS",), ("SUBSCRIPTIONS",), ("INDEXES",), ("COLUMNS",),
+    ("SINKS",), ("CONNECTIONS",), ("CONNECTORS",), ("SECRETS",), ("SUBSCRIPTIONS",), ("INDEXES",), ("COLUMNS",),
     ("JOBS",), ("CLUSTER",), ("PROCESSLIST",), ("SCHEMAS",), ("DATABASES",), ("FUNCTIONS",),
     ("USERS",), ("CURSORS",), ("PARAMETERS",), ("ALL",), ("TRANSACTION", "ISOLATION", "LEVEL"),
 )  # fmt: skip

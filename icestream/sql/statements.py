@@ -200,6 +200,15 @@ class CreateConnection(Statement):
 
 
 @dataclass(frozen=True)
+class CreateConnector(Statement):
+    """CREATE CONNECTOR name WITH (…): a Kafka Connect sink, its configuration as options"""
+
+    name: Name
+    options: Options
+    if_not_exists: bool = False
+
+
+@dataclass(frozen=True)
 class CreateSecret(Statement):
     """CREATE SECRET name WITH (backend = 'meta') AS '…'"""
 
@@ -246,6 +255,7 @@ ObjectKind = Literal[
     "materialized view",
     "sink",
     "connection",
+    "connector",
     "secret",
     "index",
     "schema",
