@@ -7,7 +7,7 @@ import fnmatch
 from icestream.catalog.catalog import Catalog
 from icestream.catalog.objects import MaterializedView, Object, Sink, Source, Table, View
 from icestream.errors import NotSupportedError, SqlError, did_you_mean
-from icestream.plan.explain import explain as explain_node
+from icestream.plan.explain import explain_node
 from icestream.plan.query import bind_query
 from icestream.result import Result
 from icestream.sql import statements as st

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
+import time
+import traceback
 from collections.abc import Sequence
 
 from icestream import __version__
 from icestream.cli import demo, dev, doctor, plan, run, sql, status
+from icestream.config import Home
 from icestream.errors import FencedError, IcestreamError
 
 FENCED = 3
+FAILURE_LINES = 300
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -34,6 +39,28 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 1
     except BrokenPipeError:
         return 0
+    except Exception as error:
+        if os.environ.get("ICESTREAM_DEBUG"):
+            raise
+        print(f"error: {_unexpected(error, args)}", file=sys.stderr)
+        return 1
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         return 130
+
+
+def _unexpected(error: Exception, args: argparse.Namespace) -> str:
+    """One line for a failure nobody foresaw; the whole story goes to the home's log."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    text = f"{type(error).__name__}: {lines[0][:FAILURE_LINES] if lines else 'no message'}"
+    home = getattr(args, "home", None)
+    if home is None:
+        return f"{text} (set ICESTREAM_DEBUG=1 for the details)"
+    log = Home.at(home).logs / "icestream.log"
+    try:
+        log.parent.mkdir(parents=True, exist_ok=True)
+        with log.open("a") as file:
+            file.write(f"--- {time.strftime('%Y-%m-%dT%H:%M:%S')}\n{traceback.format_exc()}\n")
+    except OSError:
+        return f"{text} (set ICESTREAM_DEBUG=1 for the details)"
+    return f"{text}\n  hint: the details are in {log}"

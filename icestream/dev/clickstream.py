@@ -67,9 +67,7 @@ def events(spark: SparkSession, first: int, count: int) -> DataFrame:
         F.format_string("user-%03d", user).alias("user_id"),
         F.concat(F.lit("https://shop.example/"), pick(PAGES, 1)).alias("page_url"),
         pick(ACTIONS, 2).alias("action"),
-        F.format_string("s-%03d-%d", user, F.unix_timestamp().cast("long") / 600).alias(
-            "session_id"
-        ),
+        F.format_string("s-%03d-%d", user, F.unix_timestamp() % 600).alias("session_id"),
         F.date_format(F.current_timestamp(), "yyyy-MM-dd'T'HH:mm:ss.SSSX").alias("event_time"),
     )
     broken = F.pmod(F.col("id"), F.lit(POISON_EVERY)) == POISON_EVERY - 1
