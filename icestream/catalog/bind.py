@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from icestream.catalog.objects import (
     DEAD_LETTER_COLUMNS,
     DEAD_LETTERS,
-    Column,
     Connection,
     Index,
     Ingest,
@@ -25,7 +24,7 @@ from icestream.catalog.objects import (
     View,
     dead_key,
 )
-from icestream.connectors.base import SourceConnector
+from icestream.connectors.base import Column, SourceConnector
 from icestream.connectors.formats import registry as formats
 from icestream.connectors.iceberg_options import CONNECTION_OPTIONS, catalog_properties
 from icestream.connectors.registry import sink_connector, source_connector

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from icestream.functions.expressions import Expr
+from icestream.connectors.base import Column
 from icestream.plan.logical import Node
 from icestream.sql.options import Settings
 from icestream.sql.statements import Include, Options
@@ -32,16 +32,6 @@ DEAD_LETTER_COLUMNS: tuple[tuple[str, Type], ...] = (
 def dead_key(key: str) -> str:
     """The identity of a feed's dead-letter table in the epoch log."""
     return f"{key}!dead"
-
-
-@dataclass(frozen=True)
-class Column:
-    """A column of an object. `generated` is its expression over the columns that are not generated."""
-
-    name: str
-    type: Type
-    not_null: bool = False
-    generated: Expr | None = None
 
 
 @dataclass(frozen=True)

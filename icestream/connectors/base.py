@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from icestream.functions.expressions import Expr
 from icestream.lake.stamp import Offset
 from icestream.sql.options import Settings, Spec
 from icestream.types import Type
@@ -19,7 +20,6 @@ from icestream.types import Type
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from icestream.catalog.objects import Column
     from icestream.lake.catalogs import Lake
 
 RAW = ("stream", "partition", "offset", "timestamp", "key", "headers", "value")
@@ -29,6 +29,16 @@ RAW_SCHEMA = (
     "stream STRING, partition INT, offset BIGINT, timestamp TIMESTAMP, key BINARY, "
     "headers ARRAY<STRUCT<key: STRING, value: BINARY>>, value BINARY"
 )
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of an object. `generated` is its expression over the columns that are not generated."""
+
+    name: str
+    type: Type
+    not_null: bool = False
+    generated: Expr | None = None
 
 
 class Source(ABC):
@@ -114,5 +124,3 @@ class SinkConnector:
     open: Callable[[Context], Sink] | None = None
     formats: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     check: Callable[[Settings], None] | None = None
-
-

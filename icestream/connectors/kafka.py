@@ -171,11 +171,15 @@ class KafkaSource(Source):
             )
         return found
 
-    def _offsets(self, partitions: Sequence[tuple[str, int]], at: int) -> dict[tuple[str, int], int]:
+    def _offsets(
+        self, partitions: Sequence[tuple[str, int]], at: int
+    ) -> dict[tuple[str, int], int]:
         """Offsets of the earliest (-2), the end (-1), or the first record at that time (≥ 0; -1 if none)."""
         kafka = self._jvm().org.apache.kafka
         spec = kafka.clients.admin.OffsetSpec
-        wanted = {EARLIEST: spec.earliest, LATEST: spec.latest}.get(at, lambda: spec.forTimestamp(at))()
+        wanted = {EARLIEST: spec.earliest, LATEST: spec.latest}.get(
+            at, lambda: spec.forTimestamp(at)
+        )()
         query = self._jvm().java.util.HashMap()
         for topic, partition in partitions:
             query.put(kafka.common.TopicPartition(topic, partition), wanted)
@@ -184,7 +188,10 @@ class KafkaSource(Source):
             isolation = kafka.common.IsolationLevel.READ_UNCOMMITTED
         options = kafka.clients.admin.ListOffsetsOptions(isolation)
         answer = self._wait(self._client().listOffsets(query, options).all())
-        return {(e.getKey().topic(), e.getKey().partition()): e.getValue().offset() for e in answer.entrySet()}
+        return {
+            (e.getKey().topic(), e.getKey().partition()): e.getValue().offset()
+            for e in answer.entrySet()
+        }
 
     @property
     def bootstrap(self) -> str:

@@ -45,7 +45,9 @@ CONNECTION: tuple[OptionSpec, ...] = (
     OptionSpec("properties.sasl.username", help="the user to log in as"),
     OptionSpec("properties.sasl.password", secret=True, help="its password"),
     OptionSpec("properties.ssl.ca.location", help="a PEM file with the authorities to trust"),
-    OptionSpec("properties.ssl.certificate.location", help="a PEM file with the client's certificate"),
+    OptionSpec(
+        "properties.ssl.certificate.location", help="a PEM file with the client's certificate"
+    ),
     OptionSpec("properties.ssl.key.location", help="a PEM file with the client's private key"),
     OptionSpec("properties.ssl.key.password", secret=True, help="the private key's password"),
     OptionSpec(
@@ -54,7 +56,9 @@ CONNECTION: tuple[OptionSpec, ...] = (
         default="https",
         help="whether the broker's certificate must name its host",
     ),
-    OptionSpec("properties.timeout", "int", 30, "seconds to wait for an answer of the brokers", least=1),
+    OptionSpec(
+        "properties.timeout", "int", 30, "seconds to wait for an answer of the brokers", least=1
+    ),
 )
 
 OPTIONS: tuple[Spec, ...] = (
@@ -71,9 +75,7 @@ OPTIONS: tuple[Spec, ...] = (
         "scan.startup.timestamp.millis", "int", help="begin at records of this time (ms since 1970)"
     ),
     OptionSpec("group.id.prefix", default="icestream", help="how the consumer group's name begins"),
-    OptionSpec(
-        "source_rate_limit", "int", help="records a second that are taken at most", least=1
-    ),
+    OptionSpec("source_rate_limit", "int", help="records a second that are taken at most", least=1),
     PrefixSpec("properties.", "other consumer properties", PASS_THROUGH),
 )
 
@@ -141,7 +143,9 @@ def _tls(settings: Settings) -> dict[str, str]:
     if certificate := settings.optional("properties.ssl.certificate.location"):
         key = settings.optional("properties.ssl.key.location")
         if key is None:
-            raise SqlError(f"{settings.what} needs properties.ssl.key.location beside the certificate")
+            raise SqlError(
+                f"{settings.what} needs properties.ssl.key.location beside the certificate"
+            )
         properties |= {
             "ssl.keystore.type": "PEM",
             "ssl.keystore.certificate.chain": _file(certificate),

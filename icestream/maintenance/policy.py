@@ -52,8 +52,11 @@ def to_expire(ancestry: Sequence[Snapshot], needed: Collection[int], retained: i
 
 
 def tier_to_merge(sizes: Sequence[int], least: int) -> Tier | None:
-    """The first tier that has gathered enough small files; the lowest one asks for `least` files."""
+    """The lowest tier that has gathered enough files of its own sizes; the lowest one asks for `least` files."""
+    above = 0
     for index, tier in enumerate(TIERS):
-        if sum(size < tier.below for size in sizes) >= (least if index == 0 else tier.files):
+        count = sum(above <= size < tier.below for size in sizes)
+        if count >= (least if index == 0 else tier.files):
             return tier
+        above = tier.below
     return None

@@ -9,8 +9,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from icestream.catalog.graph import Feed
-from icestream.catalog.objects import DEAD_LETTER_COLUMNS, Column, Ingest
-from icestream.connectors.base import RAW, Context, Source
+from icestream.catalog.objects import DEAD_LETTER_COLUMNS, Ingest
+from icestream.connectors.base import RAW, Column, Context, Source
 from icestream.connectors.formats import FieldSpec
 from icestream.connectors.formats.registry import decoder
 from icestream.connectors.registry import source_connector

@@ -9,8 +9,8 @@ from pyspark.sql.types import ArrayType, DataType, DecimalType, MapType, StructT
 from pyspark.sql.types import _parse_datatype_string as parse_type
 
 from icestream.catalog.graph import Task
-from icestream.catalog.objects import Column, Sink
-from icestream.connectors.base import Context
+from icestream.catalog.objects import Sink
+from icestream.connectors.base import Column, Context
 from icestream.connectors.base import Sink as OutsideSink
 from icestream.connectors.iceberg_sink import order_clause, partition_clause
 from icestream.connectors.registry import sink_connector

@@ -1,0 +1,209 @@
+"""Statements become objects; the store keeps their texts and no secret."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import stat
+from pathlib import Path
+
+import pytest
+
+from icestream.catalog.catalog import Catalog
+from icestream.catalog.graph import make_plan
+from icestream.catalog.store import Store
+from icestream.config import Home
+from icestream.errors import ConfigError, FencedError, IcestreamError, NotSupportedError, SqlError
+from icestream.sql import parse
+
+SOURCE = """CREATE SOURCE s (id BIGINT, name VARCHAR, doubled BIGINT AS id * 2) INCLUDE offset AS o
+  WITH (connector = 'kafka', topic = 't', properties.bootstrap.server = 'localhost:1') FORMAT PLAIN ENCODE JSON"""
+SINK = """CREATE SINK k AS SELECT id, o FROM s WHERE id > 5
+  WITH (connector = 'iceberg', type = 'append-only', table.name = 'k')"""
+
+
+class Fixture:
+    def __init__(self, root: Path, env: dict[str, str] | None = None) -> None:
+        self.home = Home.at(root)
+        self.env = env or {}
+        self.store = Store(self.home)
+        self.catalog = Catalog(self.store, self.env)
+        self.catalog.load()
+
+    def create(self, *texts: str) -> None:
+        for text in texts:
+            (statement,) = parse(text, "x.sql", self.env)
+            change = self.catalog.examine(statement)
+            assert not change.exists
+            self.catalog.learn(change)
+            self.catalog.keep([change.object.name], 1)
+
+    def again(self) -> Fixture:
+        return Fixture(self.home.root, self.env)
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Fixture:
+    return Fixture(tmp_path / "home")
+
+
+def test_objects_come_back_as_they_were(home: Fixture) -> None:
+    home.create(SOURCE, SINK)
+    again = home.again()
+    assert [o.key for o in again.catalog] == ["s#1", "k#2"]
+    assert [c.name for c in again.catalog.objects["s"].columns] == ["id", "name", "doubled", "o"]
+    assert [c.name for c in again.catalog.objects["k"].columns] == ["id", "o"]
+    assert again.catalog.objects["k"].depends == ("s#1",)
+
+
+def test_the_same_statement_again_changes_nothing(home: Fixture) -> None:
+    home.create(SOURCE)
+    (same,) = parse(SOURCE.lower().replace("\n", " ") + " -- again", "y.sql")
+    change = home.catalog.examine(same)
+    assert change.exists
+    assert not change.difference
+
+
+def test_a_changed_statement_says_what_differs(home: Fixture) -> None:
+    home.create(SOURCE)
+    (other,) = parse(SOURCE.replace("topic = 't'", "topic = 'u'"), "y.sql")
+    difference = home.catalog.examine(other).difference
+    assert any(line.startswith("-") and "topic = 't'" in line for line in difference)
+    assert any(line.startswith("+") and "topic = 'u'" in line for line in difference)
+
+
+def test_secrets_are_in_no_file_but_their_own(home: Fixture) -> None:
+    home.env["PASSWORD"] = "from-the-environment"
+    home.create(
+        "CREATE SECRET pw WITH (backend = 'meta') AS 'hunter22'",
+        SOURCE.replace(
+            "topic = 't'",
+            "topic = 't', properties.security.protocol = 'SASL_SSL', properties.sasl.mechanism = 'PLAIN', "
+            "properties.sasl.username = 'me', properties.sasl.password = SECRET pw",
+        ),
+        SOURCE.replace("SOURCE s", "SOURCE plain").replace(
+            "topic = 't'",
+            "topic = 't', properties.security.protocol = 'SASL_SSL', properties.sasl.mechanism = 'PLAIN', "
+            "properties.sasl.username = 'me', properties.sasl.password = 'swordfish'",
+        ),
+        SOURCE.replace("SOURCE s", "SOURCE env").replace(
+            "topic = 't'",
+            "topic = 't', properties.security.protocol = 'SASL_SSL', properties.sasl.mechanism = 'PLAIN', "
+            "properties.sasl.username = 'me', properties.sasl.password = '${PASSWORD}'",
+        ),
+    )
+    values = ("hunter22", "swordfish", "from-the-environment")
+    home.store.close()
+    for path in home.home.root.rglob("*"):
+        if path.is_file() and path != home.home.secrets:
+            content = path.read_bytes()
+            assert not [v for v in values if v.encode() in content], path
+    assert stat.S_IMODE(os.stat(home.home.secrets).st_mode) == 0o600
+    again = home.again().catalog
+    for name, value in zip(("s", "plain", "env"), values, strict=True):
+        assert again.objects[name].ingest.settings["properties.sasl.password"] == value
+        shown = again.definition(name) + repr(again.objects[name])
+        assert not [v for v in values if v in shown]
+
+
+def test_dropping_follows_dependents(home: Fixture) -> None:
+    home.create(SOURCE, SINK)
+    assert [o.name for o in home.catalog.dependents(home.catalog.objects["s"])] == ["k"]
+    home.catalog.drop(["s", "k"], 1)
+    assert not list(home.again().catalog)
+
+
+def test_ids_are_never_used_twice(home: Fixture) -> None:
+    home.create(SOURCE)
+    home.catalog.drop(["s"], 1)
+    home.again().create(SOURCE)
+    assert [o.key for o in home.again().catalog] == ["s#2"]
+
+
+def test_a_fenced_process_changes_nothing(home: Fixture) -> None:
+    home.store.take(7)
+    with pytest.raises(FencedError):
+        home.create(SOURCE)
+    assert not list(home.again().catalog)
+
+
+def test_a_newer_store_is_refused(home: Fixture) -> None:
+    home.store.db.execute("PRAGMA user_version = 99")
+    with pytest.raises(ConfigError, match="newer icestream"):
+        home.again()
+
+
+def test_a_broken_store_is_one_clear_error(tmp_path: Path) -> None:
+    root = tmp_path / "home"
+    Home.at(root).prepare()
+    Home.at(root).store.write_bytes(b"not a database, by far not" * 100)
+    with pytest.raises(ConfigError, match="cannot be opened"):
+        Fixture(root)
+    assert sqlite3.sqlite_version
+
+
+def test_the_graph_of_a_home(home: Fixture) -> None:
+    home.create(
+        SOURCE,
+        SINK,
+        "CREATE VIEW v AS SELECT id, name FROM s WHERE name <> ''",
+        SOURCE.replace("SOURCE s", "TABLE t"),
+        "CREATE MATERIALIZED VIEW m AS SELECT id FROM v UNION ALL SELECT id FROM t",
+        "CREATE SINK last FROM m WITH (connector = 'blackhole')",
+    )
+    plan = make_plan(home.catalog)
+    assert [f.object.name for f in plan.feeds] == ["s", "t"]
+    tasks = {t.object.name: (t.level, t.feeds, t.tables) for t in plan.tasks}
+    assert tasks["k"] == (0, ("s#1",), ())
+    assert tasks["t"] == (0, ("t#4",), ())
+    assert tasks["m"] == (1, ("s#1",), ("t#4",))
+    assert tasks["last"] == (2, (), ("m#5",))
+    assert {t.object.name: t.interval for t in plan.tasks}["k"] == 60
+
+
+LATER = {
+    "CREATE TABLE t (id INT PRIMARY KEY) WITH (connector = 'kafka', topic = 't', properties.bootstrap.server = 'b:1') FORMAT PLAIN ENCODE JSON": "PRIMARY KEY",
+    "CREATE TABLE t (id INT)": "without a connector",
+    "CREATE TABLE t (id INT PRIMARY KEY) FROM s TABLE 'x.y' ENGINE = iceberg": "ENGINE = iceberg",
+    "CREATE MATERIALIZED VIEW m AS SELECT id, count(*) FROM s GROUP BY id": "aggregate",
+    "CREATE MATERIALIZED VIEW m AS SELECT id FROM s EMIT ON WINDOW CLOSE": "EMIT ON WINDOW CLOSE",
+    "CREATE SOURCE p WITH (connector = 'postgres-cdc', hostname = 'h')": "postgres-cdc",
+    "CREATE SINK k FROM s WITH (connector = 'iceberg', type = 'upsert', primary_key = 'id', table.name = 'k')": "upsert",
+    "CREATE SINK k INTO t FROM s": "INTO",
+}
+
+
+@pytest.mark.parametrize("text", LATER, ids=LATER.get)
+def test_what_comes_later_says_so(home: Fixture, text: str) -> None:
+    home.create(SOURCE)
+    with pytest.raises(NotSupportedError) as caught:
+        home.create(text)
+    assert LATER[text].lower() in str(caught.value).lower()
+    assert str(caught.value).startswith("x.sql:1:")
+    assert "not supported yet" in str(caught.value)
+
+
+WRONG = {
+    "CREATE SINK k FROM t WITH (connector = 'blackhole')": 'relation "t" does not exist',
+    "CREATE SINK k FROM s WITH (connector = 'icberg')": "did you mean 'iceberg'",
+    "CREATE SINK k FROM s WITH (connector = 'iceberg', type = 'append-only', tabel.name = 'k')": "did you mean 'table.name'",
+    "CREATE SINK k AS SELECT idd FROM s WITH (connector = 'blackhole')": "did you mean 'id'",
+    "CREATE SINK k AS SELECT id, id FROM s WITH (connector = 'blackhole')": "is there twice",
+    "CREATE SINK k FROM s WITH (type = 'append-only')": "needs the option connector",
+    "CREATE SOURCE x (id INT) WITH (connector = 'kafka', topic = 't', properties.bootstrap.server = 'b:1')": "needs FORMAT",
+    "CREATE SOURCE x (id INT) WITH (connector = 'kafka', topic = 't', properties.bootstrap.server = 'b:1') FORMAT PLAIN ENCODE JASON": "did you mean",
+    "CREATE SOURCE x (id INT, id INT) WITH (connector = 'kafka', topic = 't', properties.bootstrap.server = 'b:1') FORMAT PLAIN ENCODE JSON": "is there twice",
+    "CREATE SOURCE x (id INT) INCLUDE ofset WITH (connector = 'kafka', topic = 't', properties.bootstrap.server = 'b:1') FORMAT PLAIN ENCODE JSON": "OFFSET",
+    "CREATE SOURCE x (id INT, y INT AS idd + 1) WITH (connector = 'kafka', topic = 't', properties.bootstrap.server = 'b:1') FORMAT PLAIN ENCODE JSON": "did you mean 'id'",
+}
+
+
+@pytest.mark.parametrize("text", WRONG, ids=WRONG.get)
+def test_what_is_wrong_says_where_and_what_instead(home: Fixture, text: str) -> None:
+    home.create(SOURCE)
+    with pytest.raises(IcestreamError) as caught:
+        home.create(text)
+    assert isinstance(caught.value, SqlError)
+    assert WRONG[text] in str(caught.value)
+    assert str(caught.value).startswith("x.sql:1:")
+    assert [o.name for o in home.again().catalog] == ["s"]
