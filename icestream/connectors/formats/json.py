@@ -46,12 +46,18 @@ class JsonDecoder:
     def decode(self, payloads: pa.BinaryArray) -> Decoded:
         """Every payload as a row, or its reason."""
         careful = Careful(self.fields, self.numbers)
-        schema, keys = sampled_schema(self.fields, self.numbers, payloads)
-        fast = None
-        if schema is not None:
-            fast = _Fast(self.fields, self.numbers, schema, keys).decode
-        decoded = blocks.decode(payloads, self.fields, fast, careful.record)
+        decoded = blocks.decode(payloads, self.fields, self.fast(payloads), careful.record)
         return check_not_null(self.fields, decoded)
+
+    def fast(self, payloads: pa.BinaryArray, *, exact: bool = False) -> blocks.Fast | None:
+        """The fast way for records like the first of these; None if there is none.
+
+        `exact`: only where the records spell every key as its field.
+        """
+        schema, keys = sampled_schema(self.fields, self.numbers, payloads)
+        if schema is None or (exact and keys != [f.name for f in self.fields]):
+            return None
+        return _Fast(self.fields, self.numbers, schema, keys).decode
 
 
 class Careful:
@@ -126,22 +132,10 @@ class _Fast:
     def decode(self, payloads: pa.BinaryArray) -> list[pa.Array] | None:
         """The columns, or None where only the careful way is right."""
         try:
-            texts = _framed(payloads.cast(pa.string()))
-            if texts is None:
+            found = read_block(payloads, self.schema)
+            if found is None:
                 return None
-            joined = _joined(texts)
-            data = joined.to_pybytes()
-            if _beyond_arrow(texts, data):
-                return None
-            table = pj.read_json(
-                pa.BufferReader(joined),
-                read_options=pj.ReadOptions(use_threads=False, block_size=joined.size + 1),
-                parse_options=pj.ParseOptions(
-                    explicit_schema=self.schema, unexpected_field_behavior="ignore"
-                ),
-            )
-            if table.num_rows != len(payloads):
-                return None
+            texts, data, table = found
             read = [table.column(i).combine_chunks() for i in range(len(self.fields))]
             if self._respelled(texts, data, read):
                 return None
@@ -170,6 +164,31 @@ class _Fast:
             and _in_other_case(texts, key)
             for key in wanted
         )
+
+
+def read_block(
+    payloads: pa.BinaryArray, schema: pa.Schema | None
+) -> tuple[pa.StringArray, bytes, pa.Table] | None:
+    """Payloads read by Arrow: their texts, those joined, and the table; None where Arrow may not be right.
+
+    Only the fields of the schema are read; without one, all fields with the types that Arrow finds.
+    """
+    texts = _framed(payloads.cast(pa.string()))
+    if texts is None:
+        return None
+    joined = _joined(texts)
+    data = joined.to_pybytes()
+    if _beyond_arrow(texts, data):
+        return None
+    table = pj.read_json(
+        pa.BufferReader(joined),
+        read_options=pj.ReadOptions(use_threads=False, block_size=joined.size + 1),
+        parse_options=pj.ParseOptions(
+            explicit_schema=schema,
+            unexpected_field_behavior="infer" if schema is None else "ignore",
+        ),
+    )
+    return (texts, data, table) if table.num_rows == len(payloads) else None
 
 
 def _framed(texts: pa.StringArray) -> pa.StringArray | None:

@@ -67,6 +67,15 @@ FORMATS: Mapping[tuple[str, str], Format] = {
     ("PLAIN", "PARQUET"): Format(),
 }
 
+SINK_FORMATS: Mapping[tuple[str, str], tuple[OptionSpec, ...]] = {
+    ("PLAIN", "JSON"): (
+        OptionSpec(
+            "force_append_only", "bool", False, "write inserts and drop updates and deletes"
+        ),
+    ),
+}
+"""What sinks can write, with the options of each."""
+
 LATER = {
     ("PLAIN", "AVRO"), ("PLAIN", "PROTOBUF"), ("NATIVE", "NATIVE"),
     ("UPSERT", "JSON"), ("UPSERT", "AVRO"), ("UPSERT", "PROTOBUF"),

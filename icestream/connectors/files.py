@@ -1,0 +1,228 @@
+"""Directories as sources: JSON lines, CSV and Parquet, on this machine or in S3.
+
+A file counts once it is there under its final name: write it elsewhere and rename it, or give it a name that begins
+with `.` or `_`, or ends in `.tmp` or `.crdownload`, until it is complete; such names are left alone, and so are empty files.
+An offset is {"files": n}: the first n files of the source's ledger lie before it.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.fs as pf
+from pyspark.sql import DataFrame
+
+from icestream.connectors import files_read as reading
+from icestream.connectors.base import Context, Source, SourceConnector
+from icestream.connectors.files_ledger import Ledger
+from icestream.connectors.files_options import (
+    FILE_OPTIONS,
+    S3_OPTIONS,
+    check_file,
+    check_s3,
+    matcher,
+    static_folder,
+    storage,
+)
+from icestream.connectors.files_read import CsvLayout, FileEntry, Piece
+from icestream.errors import ConnectorError
+from icestream.lake.stamp import Offset
+from icestream.types import BIGINT, TIMESTAMPTZ, VARCHAR, backtick, spark_type
+
+logger = logging.getLogger("icestream.files")
+
+TASK_BYTES = 128 << 20
+BYTES_PER_RECORD = {"parquet": 50, "packed": 40, "plain": 200}
+"""Rough sizes, to guess how many files make up so many records."""
+RAW_TYPES = {
+    "stream": "STRING", "partition": "INT", "offset": "BIGINT", "timestamp": "TIMESTAMP", "key": "BINARY",
+    "headers": "ARRAY<STRUCT<key: STRING, value: BINARY>>", "value": "BINARY",
+}  # fmt: skip
+
+
+class FileSource(Source):
+    """The files below a directory, each read once, in the order in which they were found."""
+
+    def __init__(self, context: Context) -> None:
+        self.name = context.name
+        self.spark = context.spark
+        self.encode = (context.encode or "JSON").upper()
+        self.raw = self.encode != "PARQUET"
+        self.types = {c.name: c.type for c in context.columns if c.generated is None}
+        self.storage = storage(context.settings)
+        self.root = context.settings.optional("path") or ""
+        pattern = context.settings.optional("match_pattern")
+        self.folder = "/".join(p for p in (self.root.rstrip("/"), static_folder(pattern)) if p)
+        self.matches = matcher(pattern)
+        self.ledger = Ledger(context.lake, context.key)
+        self.csv: CsvLayout | None = None
+        if self.encode == "CSV" and context.encode_settings is not None:
+            delimiter = context.encode_settings.string("delimiter")
+            header = not context.encode_settings.boolean("without_header")
+            self.csv = CsvLayout(delimiter, tuple(self.types), header)
+        self._warned: set[str] = set()
+        self._quiet_until = 0.0
+
+    # -- positions -------------------------------------------------------------------------------
+
+    def start(self) -> Offset:
+        """Before the first file."""
+        self.ledger.load()
+        return {"files": 0}
+
+    def latest(self, since: Offset) -> Offset:
+        """List the directory, note the files that are new, and give their number."""
+        self.ledger.load()
+        if time.monotonic() >= self._quiet_until:
+            began = time.monotonic()
+            self.ledger.add(lambda: self._changes(since["files"]))
+            took = time.monotonic() - began
+            self._quiet_until = time.monotonic() + (
+                5 * took if took > 0.5 else 0
+            )  # spare slow stores
+        return {"files": max(len(self.ledger.files), since["files"])}
+
+    def advance(self, since: Offset, end: Offset, limit: int | None) -> Offset:
+        """Files for about `limit` records, judged by their sizes; at least one."""
+        if limit is None:
+            return end
+        total, at = 0.0, since["files"]
+        for file in self.ledger.files[since["files"] : end["files"]]:
+            total += self._records(file)
+            if total > limit and at > since["files"]:
+                break
+            at += 1
+        return {"files": min(max(at, min(since["files"] + 1, end["files"])), end["files"])}
+
+    def count(self, start: Offset, end: Offset) -> int | None:
+        """Unknown without reading, but for an empty range."""
+        return 0 if start == end else None
+
+    def _records(self, file: FileEntry) -> float:
+        packed = file.path.endswith((".gz", ".bz2", ".zst", ".lz4"))
+        kind = "parquet" if self.encode == "PARQUET" else "packed" if packed else "plain"
+        return file.size / BYTES_PER_RECORD[kind]
+
+    def _changes(self, read: int) -> list[FileEntry]:
+        """All files that match, after a look at those that are known: what is not read yet must be unchanged."""
+        listed = {f.path: f for f in self._list()}
+        unread = {f.path for f in self.ledger.files[read:]}
+        for path, known in self.ledger.seen.items():
+            now = listed.get(path)
+            if path in unread and (now is None or now.size != known.size):
+                self._check([known])
+            elif now is not None and now.size != known.size and path not in self._warned:
+                self._warned.add(path)
+                logger.warning(
+                    "source %s: file %s was read with %d bytes and has %d now; a file is read only once",
+                    self.name, path, known.size, now.size,
+                )  # fmt: skip
+        return list(listed.values())
+
+    def _list(self) -> Iterator[FileEntry]:
+        folder = self.storage.location(self.folder).rstrip("/")
+        missing_is_fine = self.folder != self.root.rstrip("/")
+        selector = pf.FileSelector(folder, recursive=True, allow_not_found=missing_is_fine)
+        prefix = len(self.storage.location("")) if self.storage.bucket else 0
+        base = len(self.root.rstrip("/")) + 1 if self.root else 0
+        for info in self._ask(lambda system: system.get_file_info(selector)):
+            path = info.path[prefix:]
+            if info.type == pf.FileType.File and info.size and self.matches(path[base:]):
+                yield FileEntry(path, info.size, (info.mtime_ns or 0) // 1000)
+
+    def _check(self, files: Sequence[FileEntry]) -> None:
+        paths = [self.storage.location(f.path) for f in files]
+        reading.check_unchanged(
+            files, self._ask(lambda system: system.get_file_info(paths)), self.name
+        )
+
+    def _ask(self, question: Callable[[pf.FileSystem], Any]) -> Any:
+        try:
+            return question(self.storage.open())
+        except (OSError, pa.ArrowException) as error:
+            where = (
+                f"s3://{self.storage.bucket}/{self.folder}" if self.storage.bucket else self.folder
+            )
+            raise ConnectorError(
+                f"source {self.name}: {where} cannot be read: {error}",
+                object=self.name,
+                remedy="check the path, the credentials and the endpoint",
+            ) from error
+
+    # -- records ---------------------------------------------------------------------------------
+
+    def read(self, start: Offset, end: Offset, columns: Sequence[str]) -> DataFrame:
+        """The records of those files, a task for one or more files (or for a part of a large Parquet file).
+
+        Of Parquet the declared columns; beside them a raw record's `stream`, `offset` and `timestamp`.
+        """
+        self.ledger.load()
+        files = self.ledger.files[start["files"] : end["files"]]
+        typed = [(c, None if self.raw else self.types.get(c)) for c in columns]
+        schema = ", ".join(
+            f"{backtick(c)} {RAW_TYPES[c] if type is None else spark_type(type)}"
+            for c, type in typed
+        )
+        if not files:
+            return self.spark.createDataFrame([], schema)
+        self._check(files)
+        tasks = balanced(self._pieces(files), self.spark.sparkContext.defaultParallelism)
+        storage, csv, name, raw = self.storage, self.csv, self.name, self.raw
+
+        def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            for batch in batches:
+                for task in batch.column(0).to_pylist():
+                    if raw:
+                        yield from reading.line_batches(storage, tasks[task], columns, csv, name)
+                    else:
+                        yield from reading.parquet_batches(storage, tasks[task], typed, name)
+
+        return self.spark.range(0, len(tasks), 1, len(tasks)).mapInArrow(run, schema)
+
+    def _pieces(self, files: Sequence[FileEntry]) -> list[Piece]:
+        pieces: list[Piece] = []
+        for file in files:
+            if self.raw or file.size < 2 * TASK_BYTES:
+                pieces.append(Piece(file, size=file.size))
+            else:
+                pieces += reading.row_groups(self.storage, file, TASK_BYTES)
+        return pieces
+
+
+def balanced(pieces: Sequence[Piece], parallelism: int) -> list[list[Piece]]:
+    """Pieces in tasks of about the same size: one a core, more where there is much to read."""
+    total = sum(p.size for p in pieces)
+    tasks: list[list[Piece]] = [
+        [] for _ in range(min(len(pieces), max(parallelism, total // TASK_BYTES + 1)))
+    ]
+    loads = [0] * len(tasks)
+    for piece in sorted(pieces, key=lambda p: -p.size):
+        least = loads.index(min(loads))
+        tasks[least].append(piece)
+        loads[least] += piece.size + 1
+    return tasks
+
+
+FORMATS = {"PLAIN": ("JSON", "CSV", "PARQUET")}
+INCLUDES = {"file": VARCHAR, "offset": BIGINT, "timestamp": TIMESTAMPTZ}
+
+FILE = SourceConnector(
+    name="file",
+    options=FILE_OPTIONS,
+    open=FileSource,
+    formats=FORMATS,
+    includes=INCLUDES,
+    check=check_file,
+)
+S3 = SourceConnector(
+    name="s3",
+    options=S3_OPTIONS,
+    open=FileSource,
+    formats=FORMATS,
+    includes=INCLUDES,
+    check=check_s3,
+)
