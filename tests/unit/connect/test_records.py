@@ -1,0 +1,196 @@
+from __future__ import annotations
+
+import base64
+import datetime as dt
+import json
+import random
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from icestream import types as t
+from icestream.connect.records import Reading, RecordReader, _Careful
+from icestream.connectors.formats import FieldSpec, blocks
+
+ORDER = (
+    FieldSpec("id", t.BIGINT, True),
+    FieldSpec("name", t.VARCHAR),
+    FieldSpec("amount", t.numeric(10, 2)),
+    FieldSpec("at", t.TIMESTAMP),
+    FieldSpec("seen", t.TIMESTAMPTZ),
+    FieldSpec("day", t.DATE),
+    FieldSpec("inner", t.struct(("a", t.INTEGER), ("b", t.VARCHAR))),
+    FieldSpec("tags", t.array(t.VARCHAR)),
+)
+
+
+def read(values: list[Any], *fields: FieldSpec, **reading: Any) -> tuple[list[Any], list[Any]]:
+    """The good rows, and the reasons of the bad ones."""
+    payloads = pa.array([v if v is None else _bytes(v) for v in values], pa.binary())
+    rows = RecordReader(fields or ORDER, Reading(**reading)).read(payloads)
+    names = [f.name for f in fields or ORDER]
+    table = pa.RecordBatch.from_arrays(rows.columns, names=names).filter(rows.good)
+    bad = [] if rows.errors is None else [e for e in rows.errors.to_pylist() if e is not None]
+    return table.to_pylist(), bad
+
+
+def _bytes(value: Any) -> bytes:
+    return value if isinstance(value, bytes) else json.dumps(value).encode()
+
+
+def enveloped(schema: Any, payload: Any) -> dict[str, Any]:
+    return {"schema": schema, "payload": payload}
+
+
+def struct(**fields: Any) -> dict[str, Any]:
+    items = [{"field": k, **(v if isinstance(v, dict) else {"type": v})} for k, v in fields.items()]
+    return {"type": "struct", "optional": False, "fields": items}
+
+
+def test_numbers_for_times_are_milliseconds_and_dates_are_days() -> None:
+    rows, bad = read([{"id": 1, "at": 1_700_000_000_000, "seen": 5_000, "day": 1, "name": "x"}])
+    assert not bad
+    assert rows[0]["at"] == dt.datetime(2023, 11, 14, 22, 13, 20)
+    assert rows[0]["seen"] == dt.datetime(1970, 1, 1, 0, 0, 5, tzinfo=dt.UTC)
+    assert rows[0]["day"] == dt.date(1970, 1, 2)
+
+
+def test_a_timestamp_without_zone_keeps_what_the_clock_showed() -> None:
+    values = [{"id": 1, "at": "2024-03-01T10:00:00+02:00"}, {"id": 2, "at": "2024-03-01T10:00:00"}]
+    rows, _ = read(values)
+    assert {row["at"] for row in rows} == {dt.datetime(2024, 3, 1, 10)}
+
+
+def test_a_text_takes_anything_as_json() -> None:
+    values = [{"id": n, "name": v} for n, v in enumerate([1, 1.5, True, {"a": [1, "ü"]}, "s"])]
+    rows, bad = read(values)
+    assert [row["name"] for row in rows] == ["1", "1.5", "true", '{"a":[1,"ü"]}', "s"]
+    assert not bad
+
+
+def test_names_match_exactly_unless_told_otherwise() -> None:
+    fields = (FieldSpec("id", t.BIGINT), FieldSpec("name", t.VARCHAR))
+    values = [{"ID": n, "Name": "x"} for n in range(20)]
+    assert read(values, *fields)[0][0] == {"id": None, "name": None}
+    assert read(values, *fields, case_insensitive=True)[0][0] == {"id": 0, "name": "x"}
+
+
+def test_tombstones_are_skipped_and_nulls_too() -> None:
+    rows, bad = read([None, b"null", {"id": 1}, enveloped(None, None)])
+    assert [row["id"] for row in rows] == [1]
+    assert not bad
+
+
+def test_what_breaks_the_schema_has_a_reason() -> None:
+    values = [{"id": 1}, b"{", {"id": "x"}, {}, [1], {"id": 2, "inner": 5}, b"\xff", {"id": 1.5}]
+    rows, bad = read(values)
+    assert [row["id"] for row in rows] == [1]
+    assert bad[1] == "id: 'x' is not a valid bigint"
+    assert bad[2] == "column id is NULL but declared NOT NULL"
+    assert bad[3] == "the value is not a JSON object"
+    assert bad[4] == "inner: not an object"
+    assert len(bad) == 7
+
+
+def test_base64_bytes_and_booleans_as_text() -> None:
+    fields = (FieldSpec("b", t.BYTEA), FieldSpec("f", t.BOOLEAN), FieldSpec("t", t.TIME))
+    rows, bad = read(
+        [{"b": "AQI=", "f": "TRUE", "t": 1_500}, {"b": "?", "f": True}, {"f": "no"}], *fields
+    )
+    assert rows == [{"b": b"\x01\x02", "f": True, "t": 1_500_000}]
+    assert bad == ["b: not bytes in base64", "f: 'no' is not a valid boolean"]
+
+
+def test_routes() -> None:
+    values = [{"id": 1, "type": "a1"}, {"id": 2, "type": "b"}, {"id": 3}, {"id": 4, "type": None}]
+    route = {"route_field": ("type",), "route": "a.*"}
+    assert [r["id"] for r in read(values, **route)[0]] == [1]
+    fields = (FieldSpec("type", t.VARCHAR), FieldSpec("id", t.BIGINT, True))
+    assert [r["id"] for r in read(values, *fields, **route)[0]] == [1]
+    nested = [{"id": n, "meta": {"kind": k}} for n, k in enumerate(["x", "y", 7, "xx"])]
+    assert [r["id"] for r in read(nested, route_field=("meta", "kind"), route="x|7")[0]] == [0, 2]
+
+
+def test_another_tables_records_are_neither_rows_nor_errors() -> None:
+    values = [{"type": "b", "id": "bad for this table"}, {"type": "a", "id": 1}]
+    rows, bad = read(values, FieldSpec("id", t.BIGINT, True), route_field=("type",), route="a")
+    assert rows == [{"id": 1}]
+    assert not bad
+
+
+def test_values_with_their_schema() -> None:
+    schema = struct(id="int64", name="string", at={"type": "int64", "name": "org.apache.kafka.connect.data.Timestamp"})  # fmt: skip
+    values = [enveloped(schema, {"id": n, "name": f"n{n}", "at": 1000}) for n in range(30)]
+    for given in (None, True):
+        rows, bad = read(values, schemas=given)
+        assert not bad
+        assert [r["id"] for r in rows] == list(range(30))
+        assert rows[3]["at"] == dt.datetime(1970, 1, 1, 0, 0, 1)
+    fields = (FieldSpec("payload", t.struct(("id", t.INTEGER))),)
+    assert read(values, *fields, schemas=False)[0][4] == {"payload": {"id": 4}}
+
+
+def test_decimals_bytes_maps_and_defaults_follow_the_schema() -> None:
+    amount = {"type": "bytes", "name": "org.apache.kafka.connect.data.Decimal", "parameters": {"scale": "2"}}  # fmt: skip
+    pairs = {"type": "map", "keys": {"type": "int32"}, "values": {"type": "bytes"}}
+    schema = struct(id="int64", amount=amount, b="bytes", m=pairs, d={"type": "string", "default": "x"})  # fmt: skip
+    raw = base64.b64encode((-12345).to_bytes(2, "big", signed=True)).decode()
+    payload = {"id": 1, "amount": raw, "b": "AQ==", "m": [[1, "Ag=="]]}
+    fields = (
+        FieldSpec("amount", t.numeric(10, 2)),
+        FieldSpec("b", t.BYTEA),
+        FieldSpec("m", t.map_of(t.INTEGER, t.BYTEA)),
+        FieldSpec("d", t.VARCHAR),
+    )
+    rows, bad = read([enveloped(schema, payload)], *fields)
+    assert not bad
+    assert rows == [{"amount": Decimal("-123.45"), "b": b"\x01", "m": [(1, b"\x02")], "d": "x"}]
+
+
+def test_schemas_enable_true_wants_envelopes() -> None:
+    rows, bad = read([{"id": 1}, enveloped(None, {"id": 2})], schemas=True)
+    assert [r["id"] for r in rows] == [2]
+    assert bad == ['the value is not {"schema": …, "payload": …}']
+    _, bad = read([enveloped({"type": "nonsense"}, {"id": 1})])
+    assert bad == ["the schema of the value has an unknown type 'nonsense'"]
+
+
+def _random_value(rng: random.Random) -> Any:
+    record: dict[str, Any] = {"id": rng.choice([1, 2**40, "3", None, 1.5, 2.0, True])}
+    record["at"] = rng.choice(["2024-01-01T00:00:00", 1_700_000_000_000, "2024-01-01T00:00:00Z", None])  # fmt: skip
+    record["seen"] = rng.choice(["2024-01-01T00:00:00Z", 12, "2024-01-01 00:00:00", 1.5])
+    record["amount"] = rng.choice([1, 1.005, "2.5", 10**12, None, "x"])
+    record["name"] = rng.choice(["a", 5, {"x": 1}, None, False])
+    record["inner"] = rng.choice([{"a": 1}, {"b": 2}, None, {"A": 3}, 4])
+    record["type"] = rng.choice(["a", "b", None, 1])
+    if rng.random() < 0.3:
+        record["ID"] = 9
+    if rng.random() < 0.2:
+        return enveloped(rng.choice([struct(id="int64", at="int64"), None]), record)
+    return record
+
+
+@pytest.mark.parametrize("seed", range(150))
+def test_the_fast_way_agrees_with_the_careful_one(seed: int) -> None:
+    rng = random.Random(seed)
+    one = _random_value(rng)
+    values = [one if rng.random() < 0.8 else _random_value(rng) for _ in range(24)]
+    reading = Reading(
+        schemas=rng.choice([None, True, False]),
+        route_field=rng.choice([(), ("type",)]),
+        route="a|1",
+        case_insensitive=rng.random() < 0.3,
+    )
+    payloads = pa.array([_bytes(v) for v in values], pa.binary())
+    fast = RecordReader(ORDER, reading).read(payloads)
+    careful = _Careful(ORDER, reading)
+    fields = (*ORDER, FieldSpec("keep", t.BOOLEAN))
+    slow = blocks.one_by_one(payloads, fields, careful.record)
+    for index, good in enumerate(fast.good.to_pylist()):
+        expected = [c[index].as_py() for c in slow.columns]
+        if good:
+            assert [c[index].as_py() for c in fast.columns] == expected[:-1]
+        else:
+            assert not expected[-1] or expected[0] is None
