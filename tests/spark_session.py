@@ -1,4 +1,7 @@
-"""A plain local Spark session with the settings that the engine's expressions assume."""
+"""A plain local Spark session with the settings that the engine's expressions assume, and the engine's jars.
+
+A pytest process has one JVM, so all tests share this one; a test that needs a lake names its catalog at run time.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,8 @@ from collections.abc import Iterator
 import pytest
 from pyspark.sql import SparkSession
 
+from icestream.dev import jars
+
 SETTINGS = {
     "spark.sql.ansi.enabled": "true",
     "spark.sql.session.timeZone": "UTC",
@@ -16,7 +21,10 @@ SETTINGS = {
     "spark.sql.decimalOperations.allowPrecisionLoss": "false",
     "spark.sql.timestampType": "TIMESTAMP_LTZ",
     "spark.sql.shuffle.partitions": "2",
+    "spark.ui.showConsoleProgress": "false",
     "spark.ui.enabled": "false",
+    "spark.sql.catalogImplementation": "in-memory",
+    "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
     "spark.driver.memory": "2g",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
@@ -29,6 +37,8 @@ def start() -> SparkSession:
     builder = SparkSession.builder.master("local[2]").appName("icestream-tests")
     for key, value in SETTINGS.items():
         builder = builder.config(key, value)
+    engine = [*jars.resolve("engine"), *jars.resolve("aws")]
+    builder = builder.config("spark.driver.extraClassPath", jars.class_path(engine))
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     return session

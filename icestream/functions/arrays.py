@@ -43,9 +43,10 @@ def _built(a: Sequence[str], e: Sequence[Expr]) -> str:
 
 
 def _slice(a: Sequence[str], e: Sequence[Expr]) -> str:
-    first = f"greatest({a[1]}, 1)"
-    count = f"greatest(least({a[2]}, size({a[0]})) - {first} + 1, 0)"
-    return f"slice({a[0]}, {first}, {count})"
+    first = f"IF({a[1]} < 1, 1, {a[1]})"
+    last = f"IF({a[2]} > size({a[0]}), size({a[0]}), {a[2]})"
+    count = f"IF({last} < {first}, 0, {last} - {first} + 1)"
+    return f"IF({a[2]} IS NULL, NULL, slice({a[0]}, {first}, {count}))"
 
 
 def _empty(e: Expr) -> str:
@@ -82,7 +83,8 @@ def _length(a: Sequence[str], e: Sequence[Expr]) -> str:
 
 def _covers(a: Sequence[str], e: Sequence[Expr]) -> str:
     x, y = f.fresh(2, a[0], a[1])
-    return f"forall({a[1]}, {x} -> coalesce(exists({a[0]}, {y} -> {y} = {x}), FALSE))"
+    every = f"forall({a[1]}, {x} -> coalesce(exists({a[0]}, {y} -> {y} = {x}), FALSE))"
+    return f"IF({a[0]} IS NULL, NULL, {every})"
 
 
 def _position(a: Sequence[str], e: Sequence[Expr]) -> str:

@@ -39,7 +39,7 @@ from icestream.functions.function import Function
 from icestream.functions.registry import REGISTRY
 from icestream.functions.resolve import Ambiguous, resolve
 from icestream.functions.scope import Scope
-from icestream.functions.trees import OPERATORS, call_of
+from icestream.functions.trees import ALIASES, OPERATORS, call_of
 from icestream.types import ArrayType, MapType, StructType, Type
 
 PlaceOf = Callable[[exp.Expression], Place | None]
@@ -91,7 +91,7 @@ class Binder:
             return quantified
         if isinstance(node, exp.Like | exp.ILike):
             return self.like(node, None)
-        if isinstance(node, exp.Binary) and isinstance(node.this, exp.Tuple):
+        if isinstance(node, exp.Binary) and _is_row(node.this) and _is_row(node.expression):
             return self.rows(node)
         called = call_of(node)
         if called is None:
@@ -99,7 +99,7 @@ class Binder:
                 f"the expression {node.sql('risingwave')}", place=self.place_of(node)
             )
         name, args = called
-        return self.function(name, args, node)
+        return self.function(ALIASES.get(name, name), args, node)
 
     def function(self, name: str, args: Sequence[exp.Expression], node: exp.Expression) -> Expr:
         """A call by name: scalar, aggregate or window function by what the registry says."""
@@ -415,7 +415,7 @@ class Binder:
         """(a, b) = (c, d), column by column."""
         name = OPERATORS.get(type(node), "")
         left, right = node.this, node.expression
-        if not isinstance(right, exp.Tuple) or name not in ("=", "<>", "<", "<=", ">", ">="):
+        if name not in ("=", "<>", "<", "<=", ">", ">="):
             return self.call(name, [self.visit(left), self.visit(right)], node)
         if len(left.expressions) != len(right.expressions):
             raise SqlError(
@@ -527,8 +527,15 @@ class Binder:
 
     # -- aggregates and windows -------------------------------------------------------------------
 
-    def aggregate(self, name: str, args: Sequence[exp.Expression], node: exp.Expression) -> Expr:
-        """An aggregate with what is written inside its parentheses: DISTINCT, ORDER BY."""
+    def aggregate(
+        self,
+        name: str,
+        args: Sequence[exp.Expression],
+        node: exp.Expression,
+        *,
+        over: bool = False,
+    ) -> Expr:
+        """An aggregate with what is written inside its parentheses: DISTINCT, ORDER BY. Over a window it may hold others."""
         distinct, order, plain = False, [], []
         for arg in args:
             if isinstance(arg, exp.Order):
@@ -540,7 +547,7 @@ class Binder:
                 plain.append(arg)
         bound = [self.visit(a) for a in plain]
         for a in bound:
-            if has_aggregate(a):
+            if not over and has_aggregate(a):
                 raise SqlError(
                     "aggregate function calls cannot be nested", place=self.place_of(node)
                 )
@@ -617,6 +624,8 @@ class Binder:
             args = [self.visit(a) for a in called[1]]
             function, coerced = self.resolve(rows, name, args, node)
             return Call(result_type(function, coerced), function, coerced)
+        if called and name in REGISTRY and REGISTRY[name][0].kind == "aggregate":
+            return self.aggregate(name, called[1], node, over=True)
         expr = self.visit(node)
         if not isinstance(expr, AggregateCall):
             message = (
@@ -650,6 +659,12 @@ class Binder:
             if text == "current row"
             else Bound(f"unbounded {str(side or 'preceding').lower()}")
         )
+
+
+def _is_row(node: exp.Expression) -> bool:
+    return isinstance(node, exp.Tuple) or (
+        isinstance(node, exp.Anonymous) and node.name.lower() == "row"
+    )
 
 
 def identifier(node: exp.Expression) -> str:

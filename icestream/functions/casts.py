@@ -134,7 +134,7 @@ def _float_text(x: str, a: Type) -> str:
 
     def laid_out(p: str) -> str:
         point = f"IF(length({p}.d) > 1, concat('.', substr({p}.d, 2)), '')"
-        power = f"concat(IF({p}.e < 0, 'e-', 'e+'), lpad(abs({p}.e), 2, '0'))"
+        power = f"concat(IF({p}.e < 0, 'e-', 'e+'), lpad(abs({p}.e), greatest(2, length(abs({p}.e))), '0'))"
         science = f"concat(left({p}.d, 1), {point}, {power})"
         small = f"concat('0.', repeat('0', -{p}.e - 1), {p}.d)"
         large = (

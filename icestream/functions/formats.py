@@ -204,7 +204,7 @@ def _laid_out(x: str, e: Expr, core: str, sign: str, fill: bool, lead: str, tail
         full = f.string(re.sub("[09]", "#", whole) + point + "#" * scale)
         number = f"IF(length({integer}) > {digits}, {full}, {number})"
         total = width + len(point) + scale
-        return _signed(number, negative, sign, fill, total, lead, tail)
+        return f"IF({v} IS NULL, NULL, {_signed(number, negative, sign, fill, total, lead, tail)})"
 
     return f.let(value, done)
 

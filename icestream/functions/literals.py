@@ -64,7 +64,7 @@ def adapt(literal: Literal, target: Type) -> Expr:
     if target in t.INTEGERS and re.fullmatch(r"\s*[+-]?\d+\s*", text):
         bits = {t.SMALLINT: 15, t.INTEGER: 31, t.BIGINT: 63}[target]
         whole = int(text)
-        return Literal(target, whole if -(2**bits) < whole < 2**bits else None)
+        return Literal(target, whole if -(2**bits) <= whole < 2**bits else None)
     if target in _MOMENTS and (moment := _moment(text, target)):
         return Literal(target, moment)
     return Cast(target, Literal(t.VARCHAR, text))

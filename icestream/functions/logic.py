@@ -38,8 +38,8 @@ def _compare(symbol: str) -> Rows:
         return f"({key(a[0], e[0].type)} {symbol} {key(a[1], e[1].type)})"
 
     rows = [Function(symbol, pair, t.BOOLEAN, template) for pair in _PAIRS]
-    rows.append(Function(symbol, (ANYARRAY, ANYARRAY), t.BOOLEAN, template))
     if symbol in ("=", "<>"):
+        rows.append(Function(symbol, (ANYARRAY, ANYARRAY), t.BOOLEAN, template))
         rows.append(Function(symbol, (t.JSONB, t.JSONB), t.BOOLEAN, template))
         rows.append(Function(symbol, (ANYSTRUCT, ANYSTRUCT), t.BOOLEAN, template))
     return tuple(rows)

@@ -128,7 +128,7 @@ def _negate(spark: str) -> str:
 def _round(mode: str) -> Rows:
     """ceil, floor, round, trunc on numeric and double precision."""
     to_double = {
-        "ceil": "CAST(CASE WHEN {0} > -1 AND {0} < 0 THEN -0.0D WHEN abs({0}) < 4503599627370496D THEN ceil({0}) ELSE {0} END AS DOUBLE)",
+        "ceil": "CAST(CASE WHEN {0} = 0 THEN {0} WHEN {0} > -1 AND {0} < 0 THEN -0.0D WHEN abs({0}) < 4503599627370496D THEN ceil({0}) ELSE {0} END AS DOUBLE)",
         "floor": "CAST(CASE WHEN {0} = 0 THEN {0} WHEN abs({0}) < 4503599627370496D THEN floor({0}) ELSE {0} END AS DOUBLE)",
         "round": "rint({0})",
         "trunc": "CASE WHEN abs({0}) < 4503599627370496D THEN CASE WHEN {0} < 0 OR CAST({0} AS STRING) = '-0.0' "
@@ -140,12 +140,10 @@ def _round(mode: str) -> Rows:
         "round": "round({0})",
         "trunc": "IF({0} < 0, ceil({0}), floor({0}))",
     }[mode]
-    names = ("ceil", "ceiling") if mode == "ceil" else (mode,)
-    rows: list[Function] = []
-    for name in names:
-        rows.append(Function(name, (F8,), F8, to_double, monotone=0))
-        rows.append(Function(name, (N,), numeric, _fitted(to_numeric), monotone=0))
-    return tuple(rows)
+    return (
+        Function(mode, (F8,), F8, to_double, monotone=0),
+        Function(mode, (N,), numeric, _fitted(to_numeric), monotone=0),
+    )
 
 
 def _at_digits(body: Callable[[str, int], str]) -> Template:
@@ -160,7 +158,8 @@ def _at_digits(body: Callable[[str, int], str]) -> Template:
         if isinstance(e[1], Literal) and isinstance(e[1].value, int):
             return at(e[1].value)
         choice = " ".join(f"WHEN {n} THEN {at(n)}" for n in range(-18, 18))
-        return f"CASE least(greatest({a[1]}, -19), 18) {choice} ELSE IF({a[1]} < 0, CAST(0 AS {spark}), {at(38)}) END"
+        rest = f"IF({a[1]} < 0, CAST(0 AS {spark}), {at(38)})"
+        return f"CASE WHEN {a[1]} IS NULL THEN NULL ELSE CASE {a[1]} {choice} ELSE {rest} END END"
 
     return template
 
@@ -191,12 +190,14 @@ _LOG10 = "IF({0} > 0, log10({0}), NULL)"
 _SQRT = "IF({0} >= 0 OR isnan({0}), sqrt({0}), NULL)"
 _EXP = "IF(exp({0}) < double('Infinity') AND exp({0}) > 0 OR abs({0}) = double('Infinity') OR isnan({0}), exp({0}), NULL)"
 _POWER = (
-    "CASE WHEN {0} = 1 OR {1} = 0 THEN 1D WHEN {0} = 0 AND {1} < 0 THEN NULL "
-    "WHEN {0} < 0 AND {0} > double('-Infinity') AND abs({1}) < double('Infinity') AND {1} <> floor({1}) THEN NULL "
+    "CASE WHEN {0} IS NULL OR {1} IS NULL THEN NULL WHEN {0} = 1 OR {1} = 0 THEN 1D "
+    "WHEN {0} = 0 AND {1} < 0 THEN NULL WHEN {0} < 0 AND abs({1}) < double('Infinity') AND {1} <> rint({1}) THEN NULL "
     "WHEN {0} = -1 AND abs({1}) = double('Infinity') THEN 1D "
-    "WHEN isnan(pow({0}, {1})) OR abs({0}) = double('Infinity') OR abs({1}) = double('Infinity') OR {0} = 0 THEN pow({0}, {1}) "
-    "WHEN abs(pow({0}, {1})) = double('Infinity') OR pow({0}, {1}) = 0 THEN NULL ELSE pow({0}, {1}) END"
+    "WHEN isnan(pow({0}, {1})) OR abs({0}) = double('Infinity') OR abs({1}) = double('Infinity') OR {0} = 0 "
+    "THEN pow({0}, {1}) WHEN abs(pow({0}, {1})) = double('Infinity') OR pow({0}, {1}) = 0 THEN NULL ELSE pow({0}, {1}) END"
 )
+_NUMERIC_POWER = _POWER.replace(" OR pow({0}, {1}) = 0 THEN", " THEN")
+_ASINH = "IF(abs({0}) < 1, sign({0}) * log1p(abs({0}) + {0} * {0} / (1 + sqrt(1 + {0} * {0}))), asinh({0}))"
 _UNIT = "IF(isnan({{0}}) OR ({{0}} >= -1 AND {{0}} <= 1), {name}({{0}}), NULL)"
 _FINITE = "IF(abs({{0}}) < double('Infinity') OR isnan({{0}}), {name}({{0}}), NULL)"
 
@@ -206,7 +207,8 @@ def _bucket(a: Sequence[str], e: Sequence[Expr]) -> str:
     span = f"floor((({x} - {low}) / ({high} - {low})) * {count}) + 1"
     down = f"floor((({low} - {x}) / ({low} - {high})) * {count}) + 1"
     return (
-        f"CASE WHEN {count} <= 0 OR {low} = {high} THEN NULL "
+        f"CASE WHEN {x} IS NULL OR {count} IS NULL OR {count} <= 0 OR {low} = {high} THEN NULL "
+        f"WHEN isnan(CAST({x} AS DOUBLE)) THEN NULL "
         f"WHEN {low} < {high} THEN CASE WHEN {x} < {low} THEN 0 WHEN {x} >= {high} THEN {count} + 1 "
         f"ELSE CAST({span} AS INT) END "
         f"ELSE CASE WHEN {x} > {low} THEN 0 WHEN {x} <= {high} THEN {count} + 1 ELSE CAST({down} AS INT) END END"
@@ -241,15 +243,12 @@ ROWS: Rows = (
     Function("/", (N, N), numeric, _divide, fallible=True),
     *_floats("/", "try_divide({0}, {1})"),
     *_mod("%"),
-    *_mod("mod"),
-    Function("^", (F8, F8), F8, _POWER, fallible=True),
     Function("-", (I2,), I2, "try_cast(-CAST({0} AS INT) AS SMALLINT)", fallible=True),
     Function("-", (I4,), I4, _negate("INT"), fallible=True),
     Function("-", (I8,), I8, _negate("BIGINT"), fallible=True),
     Function("-", (N,), lambda ts: ts[0], "(-{0})"),
     Function("-", (F4,), F4, "(-{0})"),
     Function("-", (F8,), F8, "(-{0})"),
-    *(Function("+", (x,), lambda ts: ts[0], "{0}") for x in (I2, I4, I8, N, F4, F8)),
     Function("abs", (I2,), I2, "try_cast(abs(CAST({0} AS INT)) AS SMALLINT)", fallible=True),
     Function("abs", (I4,), I4, "try_cast(abs(CAST({0} AS BIGINT)) AS INT)", fallible=True),
     Function("abs", (I8,), I8, "IF({0} < 0, try_subtract(0L, {0}), {0})", fallible=True),
@@ -263,7 +262,7 @@ ROWS: Rows = (
     Function("round", (N, I4), lambda ts: numeric_result(ts[0]), _at_digits(lambda x, n: f"round({x}, {n})")),
     Function("trunc", (N, I4), lambda ts: numeric_result(ts[0]), _at_digits(_trunc_at)),
     Function("div", (N, N), numeric, _numeric_div, fallible=True),
-    Function("sign", (F8,), F8, "sign({0})", monotone=0),
+    Function("sign", (F8,), F8, "CASE WHEN {0} < 0 THEN -1D WHEN {0} > 0 AND NOT isnan({0}) THEN 1D WHEN {0} IS NOT NULL THEN 0D END", monotone=0),
     Function("sign", (N,), numeric, _sign, monotone=0),
     _unary("sqrt", _SQRT, 0, True),
     _approximate("sqrt", _SQRT),
@@ -273,18 +272,15 @@ ROWS: Rows = (
     _unary("ln", _LN, 0, True),
     _approximate("ln", _LN),
     _unary("log", _LOG10, 0, True),
-    _unary("log10", _LOG10, 0, True),
     _approximate("log", _LOG10),
-    _approximate("log10", _LOG10),
     _approximate("log", "IF({0} > 0 AND {1} > 0 AND {0} <> 1, ln({1}) / ln({0}), NULL)", 2),
     Function("power", (F8, F8), F8, _POWER, fallible=True),
-    Function("pow", (F8, F8), F8, _POWER, fallible=True),
-    _approximate("power", _POWER, 2),
-    _approximate("pow", _POWER, 2),
+    _approximate("power", _NUMERIC_POWER, 2),
     *(_unary(n, _FINITE.format(name=n), None, True) for n in ("sin", "cos", "tan", "cot")),
     *(_unary(n, _UNIT.format(name=n), None, True) for n in ("asin", "acos")),
     _unary("atan", "atan({0})", 0),
-    *(_unary(n, n + "({0})") for n in ("sinh", "cosh", "tanh", "asinh")),
+    *(_unary(n, n + "({0})") for n in ("sinh", "cosh", "tanh")),
+    _unary("asinh", _ASINH, 0),
     _unary("acosh", "IF({0} >= 1 OR isnan({0}), acosh({0}), NULL)", None, True),
     _unary("atanh", "IF(isnan({0}) OR ({0} >= -1 AND {0} <= 1), atanh({0}), NULL)", None, True),
     _unary("degrees", "degrees({0})", 0),

@@ -95,16 +95,12 @@ def _regex(a: str, e: Expr, flags: str = "") -> str:
     return f"concat({f.string(_modes(flags))}, {a})"
 
 
-def _match(flags: str, negated: bool = False) -> Template:
-    def template(a: Sequence[str], e: Sequence[Expr]) -> str:
-        text = f"({a[0]} RLIKE {_regex(a[1], e[1], flags)})"
-        return f"(NOT {text})" if negated else text
-
-    return template
+def _match(flags: str) -> Template:
+    return lambda a, e: f"({a[0]} RLIKE {_regex(a[1], e[1], flags)})"
 
 
 def _regexp_like(a: Sequence[str], e: Sequence[Expr]) -> str:
-    flags = required(e[2], "regexp_like with flags") if len(a) > 2 else ""
+    flags = required(e[2], "regexp_like with flags")
     return f"({a[0]} RLIKE {_regex(a[1], e[1], flags)})"
 
 
@@ -175,7 +171,8 @@ def _regexp_count(a: Sequence[str], e: Sequence[Expr]) -> str:
 
 
 def _regexp_substr(a: Sequence[str], e: Sequence[Expr]) -> str:
-    return f"regexp_substr({a[0]}, {_regex(a[1], e[1])})"
+    regex = _regex(a[1], e[1])
+    return f"IF({a[0]} RLIKE {regex}, regexp_extract({a[0]}, {regex}, 0), NULL)"
 
 
 def _regexp_split(a: Sequence[str], e: Sequence[Expr]) -> str:
@@ -262,9 +259,6 @@ ROWS: Rows = (
     _row("similar to", (TEXT, TEXT, TEXT), _similar),
     _row("~", (TEXT, TEXT), _match("")),
     _row("~*", (TEXT, TEXT), _match("i")),
-    _row("!~", (TEXT, TEXT), _match("", negated=True)),
-    _row("!~*", (TEXT, TEXT), _match("i", negated=True)),
-    _row("regexp_like", (TEXT, TEXT), _regexp_like),
     _row("regexp_like", (TEXT, TEXT, TEXT), _regexp_like),
     _row("regexp_replace", (TEXT, TEXT, TEXT), _regexp_replace, TEXT),
     _row("regexp_replace", (TEXT, TEXT, TEXT, TEXT), _regexp_replace, TEXT),

@@ -24,7 +24,8 @@ THEMES = (logic, numbers, strings, patterns, times, json, arrays, aggregates, wi
 def _collect(rows: Iterable[Function]) -> Mapping[str, Rows]:
     by_name: dict[str, list[Function]] = {}
     for row in rows:
-        name = f"over:{row.name}" if row.kind == "window" and row.name in by_name else row.name
+        taken = row.name in by_name and by_name[row.name][0].kind != "window"
+        name = f"over:{row.name}" if row.kind == "window" and taken else row.name
         by_name.setdefault(name, []).append(row)
     return MappingProxyType({name: tuple(found) for name, found in by_name.items()})
 

@@ -50,13 +50,16 @@ def _concat_ws(a: Sequence[str], e: Sequence[Expr]) -> str:
     return f"concat_ws({', '.join((a[0], *parts))})"
 
 
-_START = "greatest({1}, 1)"
+_START = "IF({1} < 1, 1, {1})"
 _SUBSTR = (
-    f"IF({{2}} < 0, NULL, substr({{0}}, {_START}, "
-    f"CAST(least(greatest(CAST({{1}} AS BIGINT) + {{2}} - {_START}, 0), 2147483647) AS INT)))"
+    f"CASE WHEN {{2}} >= 0 THEN substr({{0}}, {_START}, "
+    f"CAST(least(greatest(CAST({{1}} AS BIGINT) + {{2}} - {_START}, 0L), 2147483647L) AS INT)) END"
 )
-_LEFT = "IF({1} >= 0, left({0}, {1}), substr({0}, 1, greatest(length({0}) + {1}, 0)))"
-_RIGHT = "IF({1} >= 0, right({0}, {1}), substr({0}, CAST(least(1L - {1}, 2147483647) AS INT)))"
+_LEFT = "CASE WHEN {1} >= 0 THEN left({0}, {1}) WHEN {1} < 0 THEN substr({0}, 1, greatest(length({0}) + {1}, 0)) END"
+_RIGHT = (
+    "CASE WHEN {1} >= 0 THEN right({0}, {1}) WHEN {1} < 0 THEN "
+    "substr({0}, CAST(least(1L - {1}, 2147483647L) AS INT)) END"
+)
 _PAD = "IF({{2}} = '', left({{0}}, {{1}}), {name}({{0}}, {{1}}, {{2}}))"
 _INITCAP = (
     "array_join(transform(regexp_extract_all({0}, '[\\\\p{{L}}\\\\p{{N}}]+|[^\\\\p{{L}}\\\\p{{N}}]+', 0), "
@@ -66,7 +69,7 @@ _CHR = (
     "IF({0} BETWEEN 1 AND 1114111 AND NOT {0} BETWEEN 55296 AND 57343, "
     "decode(unhex(lpad(hex(greatest({0}, 1)), 8, '0')), 'UTF-32'), NULL)"
 )
-_OVERLAY = "concat(substr({0}, 1, {2} - 1), {1}, substr({0}, CAST(greatest(1L, CAST({2} AS BIGINT) + {3}) AS INT)))"
+_OVERLAY = "concat(substr({0}, 1, {2} - 1), {1}, substr({0}, CAST(IF(CAST({2} AS BIGINT) + {3} < 1, 1, CAST({2} AS BIGINT) + {3}) AS INT)))"
 
 
 def _split(a: Sequence[str], e: Sequence[Expr]) -> str:
@@ -157,8 +160,6 @@ ROWS: Rows = (
     Function("format", (TEXT, ANY), TEXT, _format, variadic=True, strict=False),
     _row("length", (TEXT,), "length({0})", I4),
     _row("length", (BYTES,), "octet_length({0})", I4),
-    _row("char_length", (TEXT,), "length({0})", I4),
-    _row("character_length", (TEXT,), "length({0})", I4),
     _row("octet_length", (TEXT,), "octet_length({0})", I4),
     _row("octet_length", (BYTES,), "octet_length({0})", I4),
     _row("bit_length", (TEXT,), "bit_length({0})", I4),
@@ -172,14 +173,8 @@ ROWS: Rows = (
     _row("btrim", (TEXT, TEXT), "btrim({0}, {1})"),
     _row("ltrim", (TEXT, TEXT), "ltrim({1}, {0})"),
     _row("rtrim", (TEXT, TEXT), "rtrim({1}, {0})"),
-    *(
-        row
-        for name in ("substr", "substring")
-        for row in (
-            _row(name, (TEXT, I4), f"substr({{0}}, {_START})"),
-            _row(name, (TEXT, I4, I4), _SUBSTR, fallible=True),
-        )
-    ),
+    _row("substring", (TEXT, I4), f"substr({{0}}, {_START})"),
+    _row("substring", (TEXT, I4, I4), _SUBSTR, fallible=True),
     _row("substring", (BYTES, I4), f"substr({{0}}, {_START})", BYTES),
     _row("substring", (BYTES, I4, I4), _SUBSTR, BYTES, fallible=True),
     _row("left", (TEXT, I4), _LEFT),
@@ -195,7 +190,7 @@ ROWS: Rows = (
     _row("overlay", (TEXT, TEXT, I4), "IF({2} < 1, NULL, " + _OVERLAY.replace("{3}", "length({1})") + ")", fallible=True),
     _row("overlay", (TEXT, TEXT, I4, I4), "IF({2} < 1, NULL, " + _OVERLAY + ")", fallible=True),
     _row("split_part", (TEXT, TEXT, I4), "split_part({0}, {1}, nullif({2}, 0))", fallible=True),
-    _row("strpos", (TEXT, TEXT), "IF({1} = '', 1, instr({0}, {1}))", I4),
+    _row("strpos", (TEXT, TEXT), "CASE WHEN {1} <> '' THEN instr({0}, {1}) WHEN {0} IS NOT NULL AND {1} = '' THEN 1 END", I4),
     _row("starts_with", (TEXT, TEXT), "startswith({0}, {1})", t.BOOLEAN),
     _row("ascii", (TEXT,), "ascii({0})", I4),
     _row("chr", (I4,), _CHR, fallible=True),

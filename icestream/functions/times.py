@@ -179,11 +179,6 @@ def _extract(a: Sequence[str], e: Sequence[Expr]) -> str:
     return f"try_cast({extract_from(name, a[1], e[1].type)} AS DECIMAL(28,10))"
 
 
-def _date_part(a: Sequence[str], e: Sequence[Expr]) -> str:
-    name = required(e[0], "date_part of a field")
-    return f"CAST({extract_from(name, a[1], e[1].type)} AS DOUBLE)"
-
-
 # -- truncation -----------------------------------------------------------------------------------
 
 _SPARK_UNITS = (
@@ -369,14 +364,6 @@ def _shifts() -> Rows:
     return tuple(rows)
 
 
-def _fields() -> Rows:
-    rows: list[Function] = []
-    for kind in (DATE, TIME, TS, TZ, SPAN):
-        rows.append(_row("extract", (TEXT, kind), N, _extract))
-        rows.append(_row("date_part", (TEXT, kind), F8, _date_part))
-    return tuple(rows)
-
-
 ROWS: Rows = (
     *_shifts(),
     _row("+", (DATE, I4), DATE, "try_add({0}, {1})", 0, True),
@@ -397,7 +384,7 @@ ROWS: Rows = (
     _row("*", (SPAN, F8), SPAN, lambda a, e: _scaled(a[0], a[1]), None, True),
     _row("*", (F8, SPAN), SPAN, lambda a, e: _scaled(a[1], a[0]), None, True),
     _row("/", (SPAN, F8), SPAN, lambda a, e: _scaled(a[0], f"try_divide(1D, {a[1]})"), None, True),
-    *_fields(),
+    *(_row("extract", (TEXT, kind), N, _extract) for kind in (DATE, TIME, TS, TZ, SPAN)),
     _row("date_trunc", (TEXT, TS), TS, _date_trunc, 1),
     _row("date_trunc", (TEXT, TZ), TZ, _date_trunc, 1),
     _row("date_trunc", (TEXT, TZ, TEXT), TZ, _date_trunc, 1, True),
@@ -413,7 +400,7 @@ ROWS: Rows = (
     _row("justify_hours", (SPAN,), SPAN, _justify_hours),
     _row("justify_days", (SPAN,), SPAN, _justify_days),
     _row("justify_interval", (SPAN,), SPAN, _justify_interval),
-    _row("make_date", (I4, I4, I4), DATE, "CAST(try_make_timestamp_ntz(nullif({0}, 0), {1}, {2}, 0, 0, 0) AS DATE)", None, True),
+    _row("make_date", (I4, I4, I4), DATE, "CAST(try_make_timestamp_ntz(IF({0} < 0, {0} + 1, nullif({0}, 0)), {1}, {2}, 0, 0, 0) AS DATE)", None, True),
     _row("make_time", (I4, I4, F8), TIME, _TIME_OF, None, True),
     _row("make_timestamp", (I4, I4, I4, I4, I4, F8), TS, _MAKE_TS, None, True),
     _row("make_timestamptz", (I4, I4, I4, I4, I4, F8), TZ, f"CAST({_MAKE_TS} AS TIMESTAMP)", None, True),

@@ -68,6 +68,13 @@ _PLAIN: dict[type[exp.Expression], str] = {
     exp.Lag: "lag", exp.Lead: "lead",
 }  # fmt: skip
 
+# other names of the same function, where the tree keeps what was written
+ALIASES = {
+    "ceiling": "ceil", "pow": "power", "log10": "log", "char_length": "length", "character_length": "length",
+    "substr": "substring", "date_part": "extract", "current_timestamp": "now", "json_build_object": "jsonb_build_object",
+    "var": "variance", "nvl": "coalesce", "ifnull": "coalesce", "trim": "btrim", "position": "strpos",
+}  # fmt: skip
+
 # arguments in sqlglot's order that are not arguments of the SQL function
 _NOT_ARGUMENTS = {
     "big_int",
@@ -110,7 +117,10 @@ def _trim(node: exp.Expression) -> tuple[str, Nodes]:
 
 
 def _log(node: exp.Expression) -> tuple[str, Nodes]:
-    return "log", _present((node.this, node.args.get("expression")))
+    base, value = node.this, node.args.get("expression")
+    if value is not None and isinstance(base, exp.Literal) and base.name == "10":
+        return "log", [value]  # also what sqlglot makes of log10(x)
+    return "log", _present((base, value))
 
 
 def _json_step(name: str) -> Callable[[exp.Expression], tuple[str, Nodes]]:
@@ -189,6 +199,8 @@ _SPECIAL: dict[type[exp.Expression], Callable[[exp.Expression], tuple[str, Nodes
     exp.DateTrunc: _truncate,
     exp.Extract: _extract,
     exp.DateBin: _bin,
+    exp.RegexpExtract: lambda n: ("regexp_substr", [n.this, n.expression]),
+    exp.RegexpSubstr: lambda n: ("regexp_substr", [n.this, n.expression]),
     exp.RegexpReplace: _regexp_replace,
     exp.SHA2Digest: _sha2,
     exp.SHA2: _sha2,

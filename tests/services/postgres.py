@@ -19,7 +19,9 @@ def _binaries() -> Path:
     found = shutil.which("initdb")
     if found:
         return Path(found).parent
-    versions = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=lambda p: int(p.parts[-3]))
+    versions = sorted(
+        Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=lambda p: int(p.parts[-3])
+    )
     assert versions, "PostgreSQL is not installed: apt-get install postgresql"
     return versions[-1].parent
 
@@ -45,7 +47,19 @@ class PostgresServer:
             user = pwd.getpwnam("postgres")
             os.chown(self.directory, user.pw_uid, user.pw_gid)
         data = str(self.directory / "data")
-        self._run("initdb", "-D", data, "-A", "trust", "-U", "postgres", "--no-sync", "-E", "UTF8", "--locale=C.UTF-8")
+        self._run(
+            "initdb",
+            "-D",
+            data,
+            "-A",
+            "trust",
+            "-U",
+            "postgres",
+            "--no-sync",
+            "-E",
+            "UTF8",
+            "--locale=C.UTF-8",
+        )
         settings = {
             "port": str(self.port),
             "listen_addresses": "'127.0.0.1'",
@@ -68,7 +82,14 @@ class PostgresServer:
     def _run(self, program: str, *args: str) -> None:
         command = [str(_binaries() / program), *args]
         if os.geteuid() == 0:
-            command = ["setpriv", "--reuid=postgres", "--regid=postgres", "--init-groups", "--reset-env", *command]
+            command = [
+                "setpriv",
+                "--reuid=postgres",
+                "--regid=postgres",
+                "--init-groups",
+                "--reset-env",
+                *command,
+            ]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL, cwd=self.directory)
 
 
