@@ -153,8 +153,9 @@ class _Fast:
         self.inner: blocks.Fast | None = None
         sample = [p for p in payloads[:3].to_pylist() if p is not None]
         if reading.schemas is not False and sample:
-            self.prefix = _envelope(sample[0])
-            if self.prefix is not None:
+            found = envelope(sample[0])
+            if found is not None and plain(found[1]):
+                self.prefix = found[0]
                 sample = [p[len(self.prefix) : -1] for p in sample]
         if not sample or (self.prefix is None and reading.schemas):
             return
@@ -231,8 +232,8 @@ def _with_route(
     return (*fields, FieldSpec(first, type)), len(fields)
 
 
-def _envelope(payload: bytes) -> bytes | None:
-    """What stands before the payload of {"schema": …, "payload": …}, if its schema changes nothing in it."""
+def envelope(payload: bytes) -> tuple[bytes, ConnectSchema] | None:
+    """What stands before the payload of {"schema": …, "payload": …}, and the schema; None for all other values."""
     try:
         text = payload.decode()
         opening = _OPENING.match(text)
@@ -240,11 +241,9 @@ def _envelope(payload: bytes) -> bytes | None:
             return None
         raw, end = json.JSONDecoder().raw_decode(text, opening.end())
         middle = _MIDDLE.match(text, end)
-        if middle is None or not plain(parse_schema(raw)):
-            return None
+        return middle and (text[: middle.end()].encode(), parse_schema(raw))
     except (ValueError, RecursionError):
         return None
-    return text[: middle.end()].encode()
 
 
 def _strip(payloads: pa.BinaryArray, prefix: bytes) -> pa.BinaryArray | None:
