@@ -31,9 +31,12 @@ def once(args: Sequence[str], make: Callable[[Sequence[str]], str]) -> str:
 
     Spark SQL has no LET inside an expression: a lambda over a one-element array is the same thing.
     """
-    body = make(args)
     heavy = [i for i, a in enumerate(args) if not _SIMPLE.fullmatch(a)]
-    if not any(body.count(args[i]) > 1 for i in heavy):
+    # With marks in place of the arguments: one argument may well be part of another.
+    marks = [f"_arg{i}_" if i in heavy else a for i, a in enumerate(args)]
+    repeated = make(marks) if heavy else ""
+    body = make(args)
+    if not any(repeated.count(marks[i]) > 1 for i in heavy):
         return body
     names = dict(zip(heavy, fresh(len(heavy), body), strict=True))
     text = make([names.get(i, a) for i, a in enumerate(args)])

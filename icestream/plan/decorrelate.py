@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 
 from icestream import types as t
 from icestream.functions import expressions
-from icestream.functions.expressions import Call, ColumnRef, Expr, Literal, WindowCall
+from icestream.functions.expressions import Call, Cast, ColumnRef, Expr, Literal, WindowCall
 from icestream.plan import calls
 from icestream.plan.calls import both, call
 from icestream.plan.logical import (
@@ -45,6 +45,7 @@ from icestream.plan.rewrite import (
     transform_plan,
 )
 from icestream.plan.scope import Names, OuterRef
+from icestream.types import NumericType
 
 
 @dataclass(frozen=True)
@@ -175,23 +176,19 @@ class _Pull:
 
     def keys(self, freed: Freed) -> tuple[Freed, tuple[Item, ...]]:
         """Conditions `inner = outer` with the inner sides as columns of their own."""
-        items: list[Item] = []
+        items: dict[Expr, Item] = {}
         conditions: list[Expr] = []
         for condition in freed.conditions:
             inner, outer = self.sides(condition)
-            if not isinstance(inner, ColumnRef):
-                item = next((i for i in items if i.expr == inner), None)
-                if item is None:
-                    item = Item(self.names.fresh("key"), inner)
-                    items.append(item)
-            else:
-                item = Item(inner.name, inner)
-            conditions.append(call("=", item.ref, outer))
-        added = [i for i in items if i.expr != i.ref]
+            key = _without_widening(inner)
+            if key not in items:
+                passed = key.name if isinstance(key, ColumnRef) else None
+                items[key] = Item(passed or self.names.fresh("key"), key)
+            same = {key: items[key].ref}
+            conditions.append(call("=", transform(inner, same.get), outer))
+        added = tuple(i for i in items.values() if i.expr != i.ref)
         node = Project(freed.node, (*kept(freed.node), *added)) if added else freed.node
-        columns = {a.name: a for c in conditions for a in expressions.columns_used(c)}
-        keys = tuple(Item(n, r) for n, r in columns.items() if not isinstance(r, OuterRef))
-        return Freed(node, tuple(conditions)), keys
+        return Freed(node, tuple(conditions)), tuple(Item(i.name, i.ref) for i in items.values())
 
     def sides(self, condition: Expr) -> tuple[Expr, Expr]:
         if isinstance(condition, Call) and condition.function.name == "=":
@@ -232,6 +229,14 @@ class _Pull:
         return replace(
             freed, node=per_key(node, freed.node, tuple(k.ref for k in keys), self.names)
         )
+
+
+def _without_widening(expr: Expr) -> Expr:
+    """The column below a conversion that keeps different values different."""
+    if isinstance(expr, Cast) and expr.implicit and expr.arg.type in t.INTEGERS:
+        wider = expr.type in t.INTEGERS or isinstance(expr.type, NumericType)
+        return expr.arg if wider and isinstance(expr.arg, ColumnRef) else expr
+    return expr
 
 
 def empty_values(node: Aggregate) -> dict[str, Expr]:
@@ -287,14 +292,16 @@ def _spread(node: Node, outer: Node, names: Names) -> Freed:
     renamed: dict[Expr, Expr] = {r: i.ref for r, i in zip(found, items, strict=True)}
     inside = transform_plan(node, lambda e: renamed.get(e) or _inward(e))
     domain = Distinct(Project(outer, items))
-    whole = _Spread(domain, tuple(i.ref for i in items), names).visit(inside)
+    whole, empty = _Spread(domain, tuple(i.ref for i in items), names).top(inside)
     fresh = tuple(Item(names.fresh(i.name), i.ref) for i in items)
     plain = {c.name for c in node.columns}
     rest = tuple(i for i in kept(whole) if i.name in plain)
     conditions = tuple(
         call("is not distinct from", i.expr, f.ref) for i, f in zip(items, fresh, strict=True)
     )
-    return Freed(Project(whole, (*rest, *fresh)), conditions)
+    outside: dict[str, Expr] = {i.name: i.expr for i in items}
+    defaults = {n: substitute(e, outside) for n, e in empty.items()}
+    return Freed(Project(whole, (*rest, *fresh)), conditions, {}, defaults)
 
 
 @dataclass(frozen=True)
@@ -311,6 +318,18 @@ class _Spread:
     def reads(self, expr: Expr | None) -> bool:
         mine = {k.name for k in self.keys}
         return expr is not None and any(c.name in mine for c in expressions.columns_used(expr))
+
+    def top(self, node: Node) -> tuple[Node, Mapping[str, Expr]]:
+        """The whole subquery. If it is a global aggregate, also the row that it has over nothing."""
+        keys = tuple(Item(k.name, k) for k in self.keys)
+        match node:
+            case Aggregate(groups=()):
+                return Aggregate(self.visit(node.input), keys, node.aggregates), empty_values(node)
+            case Project():
+                below, empty = self.top(node.input)
+                defaults = {i.name: substitute(i.expr, empty) for i in node.items}
+                return Project(below, (*node.items, *keys)), defaults if empty else {}
+        return self.visit(node), {}
 
     def visit(self, node: Node) -> Node:
         if not self.needed(node):

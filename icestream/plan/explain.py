@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from icestream.functions.expressions import ColumnRef
+from icestream.functions.expressions import Cast, ColumnRef
 from icestream.plan.logical import (
     Aggregate,
     Distinct,
@@ -107,4 +107,6 @@ def _items(items: Iterable[Item]) -> str:
 def _item(item: Item) -> str:
     if isinstance(item.expr, ColumnRef) and item.expr.name == item.name:
         return quote(item.name)
+    if isinstance(item.expr, Cast):
+        return f"{text(item.expr.arg)}::{item.expr.type} AS {quote(item.name)}"
     return f"{text(item.expr)} AS {quote(item.name)}"

@@ -110,8 +110,12 @@ class Groups:
     def ungrouped(self, ref: ColumnRef, tree: exp.Expression, inside: str = "") -> SqlError:
         """The error for a column that has many values in a group."""
         shown = self.scope.named(ref)
-        name = shown.rsplit(".", 1)[-1]
-        columns = (c for c in tree.find_all(exp.Column) if c.name == name)
+        relation, _, name = shown.rpartition(".")
+        columns = (
+            c
+            for c in tree.find_all(exp.Column)
+            if c.name == name and (c.table == relation or not (c.table or inside))
+        )
         place = self.ctx.place_of(next(columns, tree))
         if inside:
             return SqlError(

@@ -107,4 +107,5 @@ def _join(node: Join) -> Blocker | None:
         return None
     if node.kind in ("inner", "cross"):
         return Blocker("Join", "new rows of one side match old rows of the other")
-    return Blocker("Join", f"a {node.kind} join looks at all rows of the other side")
+    article = "an" if node.kind == "anti" else "a"
+    return Blocker("Join", f"{article} {node.kind} join looks at all rows of the other side")

@@ -37,8 +37,6 @@ def _name(tree: exp.Expression) -> tuple[str, int]:
             return _name(tree.this)
         case exp.Cast():
             return _cast(tree)
-        case exp.Boolean():
-            return "bool", 1
         case exp.Interval():
             return "interval", 1
         case exp.Case():

@@ -40,6 +40,7 @@ from icestream.plan.scope import (
     with_aliases,
 )
 from icestream.plan.select import bind_select, direction, ordinal
+from icestream.plan.tidy import tidy
 from icestream.sql.statements import Query
 from icestream.types import Type
 
@@ -54,11 +55,19 @@ _KINDS: dict[type[exp.Expression], SetKind] = {
 
 def bind_query(query: Query, relations: Relations) -> Node:
     """The plan of a query. Its columns have the names the user sees, even if some are equal."""
-    output = _query(query.tree, Context(relations, query.place_of, _query))
+    output = _query(_queries_in_lists(query.tree), Context(relations, query.place_of, _query))
     typed = _texts(output.node)
-    if typed.names == output.names:
-        return typed
-    return _named(typed, output.names)
+    return tidy(typed if typed.names == output.names else _named(typed, output.names))
+
+
+def _queries_in_lists(tree: exp.Expression) -> exp.Expression:
+    """sqlglot takes `IN (VALUES …)` for a list with one member."""
+    copy = tree.copy()
+    for node in copy.find_all(exp.In):
+        if len(node.expressions) == 1 and isinstance(node.expressions[0], exp.Values):
+            node.set("query", exp.Subquery(this=node.expressions[0]))
+            node.set("expressions", [])
+    return copy
 
 
 def _named(node: Node, names: Sequence[str]) -> Node:

@@ -224,7 +224,7 @@ class _Select:
             if any(isinstance(p, WindowCall) for part in parts(e) for p in walk(part)):
                 raise SqlError(
                     "window function calls cannot be nested",
-                    place=self.ctx.place_of(self.tree.find(exp.Window) or self.tree),
+                    place=self.ctx.place_of(_innermost_window(self.tree)),
                 )
             return self.shared(found, e, _function_name(e)).ref
 
@@ -280,13 +280,15 @@ class _Select:
     def items(self, exprs: Sequence[Expr]) -> list[Item]:
         items: list[Item] = []
         for chosen, expr in zip(self.chosen, exprs, strict=True):
-            taken = {i.name for i in items}
-            passed = isinstance(expr, ColumnRef) and type(expr) is ColumnRef
-            if passed and expr.name not in taken:  # type: ignore[attr-defined]
-                items.append(Item(expr.name, expr))  # type: ignore[attr-defined]
-            else:
-                items.append(Item(self.ctx.names.fresh(chosen.name), expr))
+            self.add(items, expr, chosen.name)
         return items
+
+    def add(self, items: list[Item], expr: Expr, name: str) -> Item:
+        """A further item. A column that is passed on keeps the name it has, if that is still free."""
+        passed = expr.name if type(expr) is ColumnRef else None
+        free = passed is not None and all(i.name != passed for i in items)
+        items.append(Item(passed if passed and free else self.ctx.names.fresh(name), expr))
+        return items[-1]
 
     def column(self, key: Key, items: list[Item]) -> ColumnRef:
         """The column that a key is, added to the projection if it is not chosen."""
@@ -296,10 +298,7 @@ class _Select:
             if item.expr == key.expr:
                 return item.ref
         name = column_name(key.tree)
-        items.append(
-            Item(self.ctx.names.fresh(name if name != NAMELESS else "key"), _typed(key.expr))
-        )
-        return items[-1].ref
+        return self.add(items, _typed(key.expr), name if name != NAMELESS else "key").ref
 
     def deduplicated(
         self,
@@ -381,6 +380,11 @@ def _aggregates(exprs: Sequence[Expr]) -> Iterator[Expr]:
 
 def _partition(item: Item) -> tuple[Expr, ...]:
     return item.expr.partition_by if isinstance(item.expr, WindowCall) else ()
+
+
+def _innermost_window(tree: exp.Expression) -> exp.Expression:
+    nested = (w for w in tree.find_all(exp.Window) if w.find_ancestor(exp.Window))
+    return next(nested, tree)
 
 
 def _function_name(call: WindowCall) -> str:

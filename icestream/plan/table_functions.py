@@ -7,7 +7,7 @@ from dataclasses import replace
 from sqlglot import exp
 
 from icestream import types as t
-from icestream.errors import NotSupportedError, SqlError
+from icestream.errors import NotSupportedError, Place, SqlError
 from icestream.functions.bind import Binder
 from icestream.functions.expressions import Call, ColumnRef, Interval, Literal, columns_used
 from icestream.plan.joins import on_condition, refuse_twice
@@ -134,7 +134,7 @@ def window(tree: exp.Expression, source: Source, ctx: Context) -> tuple[Output, 
             f"the time of {kind} must be a column of type date, timestamp or timestamptz",
             place=ctx.place_of(args[1]),
         )
-    slide, *rest = (_length(a, binder, ctx) for a in args[2:])
+    slide, *rest = (_length(a, binder, place) for a in args[2:])
     size = rest.pop(0) if kind == "hop" else slide
     offset = rest[0] if rest else Interval(0, 0, 0)
     if micros(slide) <= 0 or micros(size) <= 0:
@@ -150,16 +150,16 @@ def window(tree: exp.Expression, source: Source, ctx: Context) -> tuple[Output, 
     return Output(Project(node, items), names), shown[0].qualifier
 
 
-def _length(tree: exp.Expression, binder: Binder, ctx: Context) -> Interval:
+def _length(tree: exp.Expression, binder: Binder, place: Place) -> Interval:
     bound = binder.visit(tree)
     if isinstance(bound, Literal) and bound.type == t.NULL:
         bound = binder.coerce(bound, t.INTERVAL, tree)
     if not (isinstance(bound, Literal) and isinstance(bound.value, Interval)):
-        raise SqlError("expected a constant interval here", place=ctx.place_of(tree))
+        raise SqlError("the lengths of windows must be constant intervals", place=place)
     if bound.value.months:
         raise SqlError(
             "a window cannot be measured in months: they differ in length",
-            place=ctx.place_of(tree),
+            place=place,
             remedy="group by date_trunc('month', …) instead",
         )
     return bound.value

@@ -1,0 +1,141 @@
+"""Whole queries on Spark against a real PostgreSQL: the same SQL, the same rows, and the types that were bound."""
+
+from __future__ import annotations
+
+import datetime
+import re
+from collections.abc import Iterator
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql.types import StructType
+
+from icestream import types as t
+from icestream.errors import SqlError
+from icestream.plan.logical import Node, Order, walk
+from icestream.plan.query import Relation, bind_query
+from icestream.plan.spark import render
+from icestream.sql import parse
+from icestream.sql.statements import Name, Select
+from icestream.types import Type, backtick, spark_type
+from tests.services.postgres import PostgresServer, postgres
+from tests.spark_session import spark
+
+__all__ = ["postgres", "spark"]
+pytestmark = [pytest.mark.spark, pytest.mark.services]
+
+Columns = dict[str, Type]
+TABLES: dict[str, tuple[Columns, str]] = {
+    "orders": (
+        {
+            "id": t.INTEGER,
+            "customer": t.INTEGER,
+            "item": t.VARCHAR,
+            "price": t.NUMERIC,
+            "quantity": t.INTEGER,
+            "at": t.TIMESTAMP,
+            "tags": t.array(t.INTEGER),
+        },
+        """(1, 1, 'tea', 4.50, 2, '2024-01-01 10:00:00', '{1,2}'),
+           (2, 1, 'tea', 12.00, 1, '2024-01-01 10:04:59', '{2}'),
+           (3, 2, 'milk', 2.00, 3, '2024-01-01 10:05:00', '{}'),
+           (4, 2, NULL, NULL, NULL, NULL, NULL),
+           (5, NULL, 'tea', 7.25, 1, '2024-01-02 23:59:59.5', '{3,NULL}'),
+           (6, 4, 'milk', 2.00, 3, '2024-01-02 00:00:00', '{1,1}'),
+           (7, 1, 'milk', 12.00, 2, '2024-01-03 12:30:00', '{4,5,6}'),
+           (7, 1, 'milk', 12.00, 2, '2024-01-03 12:30:00', '{4,5,6}')""",
+    ),
+    "customers": (
+        {"id": t.INTEGER, "name": t.VARCHAR, "city": t.VARCHAR, "since": t.DATE},
+        """(1, 'ada', 'Bern', '2020-01-01'), (2, 'bob', 'Basel', '2021-06-30'),
+           (3, 'cy', NULL, NULL), (3, 'cy', 'Bern', '2022-02-02')""",
+    ),
+    "numbers": (
+        {"n": t.INTEGER, "x": t.DOUBLE, "flag": t.BOOLEAN},
+        "(1, 0.5, TRUE), (2, NULL, FALSE), (3, 'NaN', NULL), (NULL, -1.25, TRUE)",
+    ),
+    "nothing": ({"a": t.INTEGER, "b": t.VARCHAR}, ""),
+}
+POSTGRES = {t.VARCHAR: "text", t.array(t.INTEGER): "integer[]", t.NUMERIC: "numeric"}
+
+
+def cases() -> Iterator[Any]:
+    section, number = "", 0
+    for paragraph in (Path(__file__).parent / "queries.sql").read_text().split("\n\n"):
+        lines = paragraph.strip().splitlines()
+        comments = [line for line in lines if line.startswith("--")]
+        sql = "\n".join(line for line in lines if not line.startswith("--"))
+        if comments:
+            section, number = comments[-1].removeprefix("-- "), 0
+        if sql:
+            number += 1
+            yield pytest.param(sql, id=f"{section.replace(' ', '-')}-{number}")
+
+
+@pytest.fixture(scope="module")
+def tables(spark: SparkSession, postgres: PostgresServer) -> Iterator[psycopg.Connection[Any]]:
+    with psycopg.connect(postgres.dsn, autocommit=True) as connection:
+        for name, (columns, rows) in TABLES.items():
+            declared = ", ".join(f'"{c}" {POSTGRES.get(x, str(x))}' for c, x in columns.items())
+            connection.execute(f"DROP TABLE IF EXISTS {name}")
+            connection.execute(f"CREATE TABLE {name} ({declared})")
+            if rows:
+                connection.execute(f"INSERT INTO {name} VALUES {rows}")
+            found = connection.execute(f"SELECT * FROM {name}").fetchall()
+            schema = ", ".join(f"{backtick(c)} {spark_type(x)}" for c, x in columns.items())
+            spark.createDataFrame(found, schema).createOrReplaceTempView(f"data_{name}")
+        yield connection
+
+
+def relation(name: Name) -> Relation:
+    if name.name not in TABLES:
+        raise SqlError(f'relation "{name}" does not exist', place=name.place)
+    return Relation(f"{name.name}#1", name.name, tuple(TABLES[name.name][0].items()))
+
+
+def plan(sql: str) -> Node:
+    (statement,) = parse(sql)
+    assert isinstance(statement, Select)
+    return bind_query(statement.query, relation)
+
+
+def plain(value: Any) -> Any:
+    """A value as both sides can be compared: exact numbers to ten digits, floats by their digits."""
+    match value:
+        case bool() | None | str() | datetime.date():
+            return value
+        case int() | Decimal():
+            return format(round(Decimal(value), 10).normalize(), "f")
+        case float():
+            return f"{value:.9g}"
+        case list() | tuple():
+            return [plain(v) for v in value]
+    return value
+
+
+def rows(found: list[Any], ordered: bool) -> list[list[Any]]:
+    made = [[plain(v) for v in row] for row in found]
+    return made if ordered else sorted(made, key=repr)
+
+
+@pytest.mark.parametrize("sql", cases())
+def test_rows_are_those_of_postgres(
+    sql: str, spark: SparkSession, tables: psycopg.Connection[Any]
+) -> None:
+    node = plan(sql)
+    inputs = {f"{name}#1": f"data_{name}" for name in TABLES}
+    frame = spark.sql(render(node, inputs))
+    cursor = tables.execute(sql)
+    assert cursor.description is not None
+    assert frame.columns == [c.name for c in node.columns] == [d.name for d in cursor.description]
+    declared = ", ".join(f"c{i} {spark_type(c.type)}" for i, c in enumerate(node.columns))
+    wanted = [f.dataType.simpleString() for f in StructType.fromDDL(declared).fields]
+    assert [f.dataType.simpleString() for f in frame.schema.fields] == wanted
+    ordered = bool(re.search(r"ORDER BY [^)]*$", sql)) and any(
+        isinstance(n, Order) for n in walk(node)
+    )
+    assert rows(frame.collect(), ordered) == rows(cursor.fetchall(), ordered)
