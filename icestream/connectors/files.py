@@ -8,7 +8,6 @@ An offset is {"files": n}: the first n files of the source's ledger lie before i
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -65,7 +64,6 @@ class FileSource(Source):
             header = not context.encode_settings.boolean("without_header")
             self.csv = CsvLayout(delimiter, tuple(self.types), header)
         self._warned: set[str] = set()
-        self._quiet_until = 0.0
 
     # -- positions -------------------------------------------------------------------------------
 
@@ -77,13 +75,7 @@ class FileSource(Source):
     def latest(self, since: Offset) -> Offset:
         """List the directory, note the files that are new, and give their number."""
         self.ledger.load()
-        if time.monotonic() >= self._quiet_until:
-            began = time.monotonic()
-            self.ledger.add(lambda: self._changes(since["files"]))
-            took = time.monotonic() - began
-            self._quiet_until = time.monotonic() + (
-                5 * took if took > 0.5 else 0
-            )  # spare slow stores
+        self.ledger.add(lambda: self._changes(since["files"]))
         return {"files": max(len(self.ledger.files), since["files"])}
 
     def advance(self, since: Offset, end: Offset, limit: int | None) -> Offset:

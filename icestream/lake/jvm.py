@@ -17,10 +17,12 @@ class Jvm:
     def __init__(self, spark: SparkSession) -> None:
         self.spark = spark
         self.iceberg = spark._jvm.org.apache.iceberg
+        self._sessions = spark._jvm.org.apache.spark.sql.classic.SparkSession
         ensure_callback_server_started(spark.sparkContext._gateway)
 
     def load(self, table: str) -> JavaObject:
         """The Iceberg table of that full Spark name (catalog.namespace.table), freshly loaded."""
+        self._sessions.setActiveSession(self.spark._jsparkSession)  # catalogs are looked up in it
         return self.iceberg.spark.Spark3Util.loadIcebergTable(self.spark._jsparkSession, table)
 
 

@@ -15,13 +15,14 @@ from icestream.dev import jars
 from icestream.dev.java import find_java
 from icestream.lake.catalogs import embedded
 
+EXTENSIONS = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
+
 DIALECT = {
     "spark.sql.ansi.enabled": "true",
     "spark.sql.caseSensitive": "true",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.timestampType": "TIMESTAMP_LTZ",
     "spark.sql.decimalOperations.allowPrecisionLoss": "false",
-    "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
 }
 
 FIXED = {
@@ -64,7 +65,13 @@ def start(
     os.environ.setdefault("JAVA_HOME", str(java.executable.resolve().parent.parent))
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    conf = DIALECT | FIXED | embedded(home).spark_conf() | _place(settings, paths)
+    conf = (
+        DIALECT
+        | FIXED
+        | {"spark.sql.extensions": EXTENSIONS}
+        | embedded(home).spark_conf()
+        | _place(settings, paths)
+    )
     conf["spark.local.dir"] = conf["spark.sql.warehouse.dir"] = str(home.scratch)
     conf["spark.driver.extraJavaOptions"] += (
         f" -Dlog4j2.configurationFile={_log_file(home).as_uri()}"
@@ -74,6 +81,15 @@ def start(
         builder = builder.config(key, value)
     with _quiet(home.logs / "jvm.err"):
         session: SparkSession = builder.getOrCreate()
+    return session
+
+
+def adopt(spark: SparkSession, home: Home) -> SparkSession:
+    """A session of its own on a Spark application that runs already; its jars and resources are the caller's."""
+    home.prepare()
+    session: SparkSession = spark.newSession()
+    for key, value in (DIALECT | embedded(home).spark_conf()).items():
+        session.conf.set(key, value)
     return session
 
 

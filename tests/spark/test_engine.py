@@ -1,0 +1,246 @@
+"""The engine in process, on the run's one Spark application: DDL, evolution, restarts, housekeeping."""
+
+from __future__ import annotations
+
+import json
+import threading
+from pathlib import Path
+
+import pytest
+
+from icestream.config import EngineSettings, Home
+from icestream.engine import Engine
+from icestream.errors import IcestreamError, LakeError, SqlError
+from tests.engine import column, lake, lake_table
+from tests.spark_session import spark  # noqa: F401
+
+pytestmark = pytest.mark.spark
+
+SOURCE = """CREATE {kind} {name} (id BIGINT NOT NULL, name VARCHAR) WITH (
+  connector = 'file', path = '{path}', match_pattern = '*.json') FORMAT PLAIN ENCODE JSON;"""
+SINK = """CREATE SINK {name} AS {query} WITH (connector = 'iceberg', type = 'append-only',
+  database.name = 'out', table.name = '{table}', create_table_if_not_exists = 'true', {more}
+  commit_checkpoint_interval = 1);"""
+
+
+class Stage:
+    """A directory of JSON files, and homes that read it."""
+
+    def __init__(self, root: Path, application) -> None:
+        self.root = root
+        self.input = root / "input"
+        self.input.mkdir()
+        self.application = application
+        self.notices: list[str] = []
+        self.sent = 0
+
+    def engine(self, home: str = "home", **settings: object) -> Engine:
+        return Engine(
+            Home.at(self.root / home),
+            EngineSettings(**settings),
+            self.notices.append,
+            application=self.application,
+        )
+
+    def home(self, name: str = "home") -> Path:
+        return self.root / name
+
+    def write(self, count: int = 5, **more: object) -> None:
+        rows = [{"id": i, "name": f"n{i}", **more} for i in range(self.sent, self.sent + count)]
+        file = self.input / f"{self.sent:06}.json"
+        file.with_suffix(".tmp").write_text("\n".join(map(json.dumps, rows)) + "\n")
+        file.with_suffix(".tmp").rename(file)
+        self.sent += count
+
+    def source(self, name: str = "s", kind: str = "SOURCE") -> str:
+        return SOURCE.format(kind=kind, name=name, path=self.input)
+
+
+def sink(name: str, query: str, table: str | None = None, more: str = "") -> str:
+    return SINK.format(name=name, query=query, table=table or name, more=more)
+
+
+def once(engine: Engine) -> None:
+    engine.run(threading.Event(), once=True)
+
+
+@pytest.fixture
+def stage(tmp_path, spark) -> Stage:  # noqa: F811
+    return Stage(tmp_path, spark)
+
+
+def test_objects_are_created_run_restarted_and_dropped(stage: Stage) -> None:
+    stage.write()
+    script = stage.source() + sink("k", "SELECT id, upper(name) AS name FROM s WHERE id % 2 = 0")
+    with stage.engine() as engine:
+        engine.execute(script)
+        once(engine)
+        stage.write()
+        once(engine)
+    assert sorted(column(stage.home(), "out.k", "id")) == [0, 2, 4, 6, 8]
+    with stage.engine() as engine:
+        assert [r.message for r in engine.execute(script)] == [
+            "source s is unchanged",
+            "sink k is unchanged",
+        ]
+        stage.write()
+        once(engine)
+        with pytest.raises(SqlError, match="is needed by sink k"):
+            engine.execute("DROP SOURCE s")
+        engine.execute("DROP SOURCE s CASCADE")
+        assert not list(engine.catalog)
+    assert sorted(column(stage.home(), "out.k", "id")) == [0, 2, 4, 6, 8, 10, 12, 14]
+    assert ("dead_letters", "s") not in lake(stage.home()).list_tables("dead_letters")
+
+
+def test_a_chain_of_stored_objects(stage: Stage) -> None:
+    stage.write()
+    with stage.engine() as engine:
+        engine.execute(
+            stage.source("t", "TABLE")
+            + "CREATE MATERIALIZED VIEW m AS SELECT id, name || '!' AS name FROM t WHERE id >= 2;"
+            + "CREATE VIEW v AS SELECT id * 10 AS ten FROM m;"
+            + sink("k", "SELECT ten FROM v UNION ALL SELECT id FROM t")
+        )
+        once(engine)
+        stage.write()
+        once(engine)
+        rows = engine.execute("SELECT name FROM m ORDER BY id LIMIT 2")[0].rows
+        assert rows == [("n2!",), ("n3!",)]
+        (counted,) = engine.execute("SELECT count(*), count(DISTINCT id), max(id) FROM t")[0].rows
+        assert counted == (10, 10, 9)
+    tens = [i * 10 for i in range(2, 10)]
+    assert sorted(column(stage.home(), "out.k", "ten")) == sorted([*tens, *range(10)])
+
+
+def test_an_object_made_later_begins_at_the_beginning(stage: Stage) -> None:
+    stage.write()
+    with stage.engine() as engine:
+        engine.execute(stage.source() + stage.source("t", "TABLE") + sink("a", "SELECT id FROM s"))
+        once(engine)
+        engine.execute(sink("b", "SELECT id FROM s") + sink("c", "SELECT id FROM t"))
+        stage.write()
+        once(engine)
+    for name in ("out.a", "out.b", "out.c"):
+        assert sorted(column(stage.home(), name, "id")) == list(range(10)), name
+
+
+def test_a_sink_adds_columns_and_widens_types_but_drops_nothing(stage: Stage) -> None:
+    stage.write()
+    with stage.engine() as engine:
+        engine.execute(stage.source() + sink("k", "SELECT id::int AS id FROM s"))
+        once(engine)
+        engine.execute(
+            "DROP SINK k;" + sink("k", "SELECT id, name FROM s", more="snapshot = 'true',")
+        )
+        once(engine)
+        table = lake_table(stage.home(), "out.k")
+        assert {f.name: str(f.field_type) for f in table.schema().fields} == {
+            "id": "long",
+            "name": "string",
+        }
+        assert len(column(stage.home(), "out.k", "id")) == 10
+        with pytest.raises(SqlError, match="column 'id' is string, but the table has bigint"):
+            engine.execute("DROP SINK k;" + sink("k", "SELECT name AS id FROM s"))
+        engine.execute(sink("k", "SELECT id, name FROM s"))
+        engine.spark.sql("ALTER TABLE lake.out.k DROP COLUMN name")
+        stage.write()
+        with pytest.raises(LakeError, match="no longer has the column 'name'"):
+            once(engine)
+        engine.spark.sql("ALTER TABLE lake.out.k ADD COLUMN name string")
+        once(engine)
+    assert len(column(stage.home(), "out.k", "id")) == 20
+
+
+def test_partitions_and_order(stage: Stage) -> None:
+    stage.write()
+    more = "partition_by = 'bucket(4, id), truncate(1, name)', order_key = 'name desc', format_version = 2,"
+    with stage.engine() as engine:
+        engine.execute(stage.source() + sink("k", "SELECT * FROM s", more=more))
+        once(engine)
+    table = lake_table(stage.home(), "out.k")
+    assert [str(f.transform) for f in table.spec().fields] == ["bucket[4]", "truncate[1]"]
+    assert table.format_version == 2
+    assert len(table.sort_order().fields) == 1
+
+
+def test_a_foreign_commit_on_an_owned_table_stops_the_engine(stage: Stage) -> None:
+    stage.write()
+    with stage.engine() as engine:
+        engine.execute(stage.source("t", "TABLE"))
+        once(engine)
+        engine.spark.sql("INSERT INTO lake.public.t VALUES (99, 'intruder')")
+        stage.write()
+        with pytest.raises(LakeError, match="somebody else committed"):
+            once(engine)
+    assert len(column(stage.home(), "public.t", "id")) == 6
+
+
+def test_a_foreign_commit_on_a_sinks_table_is_welcome(stage: Stage) -> None:
+    stage.write()
+    with stage.engine() as engine:
+        engine.execute(stage.source() + sink("k", "SELECT id FROM s"))
+        once(engine)
+        engine.spark.sql("INSERT INTO lake.out.k VALUES (99)")
+        stage.write()
+        once(engine)
+    with stage.engine() as engine:
+        engine.spark.sql("INSERT INTO lake.out.k VALUES (100)")
+        stage.write()
+        once(engine)
+    assert sorted(column(stage.home(), "out.k", "id")) == [*range(15), 99, 100]
+
+
+def test_a_wrong_statement_changes_nothing(stage: Stage) -> None:
+    stage.write()
+    with stage.engine() as engine:
+        with pytest.raises(IcestreamError, match="does not exist"):
+            engine.execute(stage.source() + sink("k", "SELECT idd FROM s"))
+        assert not list(engine.catalog)
+        missing = sink("k", "SELECT id FROM s").replace("'true'", "'false'")
+        with pytest.raises(SqlError, match=r"table out\.k does not exist"):
+            engine.execute(stage.source() + missing)
+        assert not list(engine.catalog)
+        engine.execute(stage.source() + sink("k", "SELECT id FROM s"))
+        once(engine)
+    assert sorted(column(stage.home(), "out.k", "id")) == list(range(5))
+
+
+def test_metadata_stays_bounded_and_small_files_are_merged(stage: Stage) -> None:
+    with stage.engine(retained_snapshots=5, merge_small_files_at=8) as engine:
+        engine.execute(stage.source("t", "TABLE") + sink("k", "SELECT id FROM t"))
+        for _ in range(34):
+            stage.write(2)
+            once(engine)
+    for name in ("public.t", "out.k", "icestream.epochs"):
+        table = lake_table(stage.home(), name)
+        assert len(table.snapshots()) <= 5 + 10 + 10, name
+        assert len(table.metadata.metadata_log) <= 20, name
+    files = lake_table(stage.home(), "public.t").inspect.files()
+    assert files.num_rows < 34
+    assert sorted(column(stage.home(), "public.t", "id")) == list(range(68))
+    assert sorted(column(stage.home(), "out.k", "id")) == list(range(68))
+    with stage.engine() as engine:
+        stage.write(2)
+        once(engine)
+    assert sorted(column(stage.home(), "out.k", "id")) == list(range(70))
+
+
+def test_show_describe_and_explain(stage: Stage) -> None:
+    with stage.engine() as engine:
+        engine.execute(stage.source() + sink("k", "SELECT id FROM s WHERE id > 3"))
+        assert engine.execute("SHOW SOURCES")[0].rows == [("s",)]
+        assert engine.execute("SHOW SINKS")[0].rows == [("k",)]
+        ((name, text),) = engine.execute("SHOW CREATE SINK k")[0].rows
+        assert name == "public.k"
+        assert text.startswith("CREATE SINK k AS SELECT id FROM s")
+        assert engine.execute("DESCRIBE s")[0].rows[0] == ("id", "bigint", True, False)
+        lines = [
+            row[0]
+            for row in engine.execute(
+                "EXPLAIN CREATE SINK x AS SELECT id FROM s WHERE id > 3 WITH (connector = 'blackhole')"
+            )[0].rows
+        ]
+        assert lines[0] == "Sink x: blackhole, delivers nothing"
+        engine.execute("SET iceberg_engine_connection = 'public.c'")
+        assert engine.execute("SHOW iceberg_engine_connection")[0].rows == [("public.c",)]
