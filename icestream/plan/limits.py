@@ -17,7 +17,7 @@ def limited(node: Node, tree: exp.Expression, ctx: Context) -> Node:
     skipped = _number(offset.expression, "OFFSET", ctx) if offset is not None else 0
     if not isinstance(limit, exp.Fetch):
         count = _number(limit.expression, "LIMIT", ctx) if limit is not None else None
-        return Limit(node, count, skipped or 0)
+        return Limit(node, count, skipped or 0) if count is not None or skipped else node
     options = limit.args.get("limit_options")
     if options is not None and options.args.get("percent"):
         raise NotSupportedError("FETCH … PERCENT", place=ctx.place_of(limit))

@@ -15,9 +15,9 @@ from icestream import types as t
 from icestream.errors import NotSupportedError, SqlError, did_you_mean
 from icestream.functions.bind import Binder
 from icestream.functions.coercion import common_type, describe
-from icestream.functions.expressions import ColumnRef, Expr, Literal, Sort
-from icestream.plan.calls import converted
+from icestream.functions.expressions import ColumnRef, Expr, Sort
 from icestream.plan.clauses import refuse
+from icestream.plan.conversion import as_texts, convert
 from icestream.plan.limits import limited
 from icestream.plan.logical import (
     Item,
@@ -55,9 +55,9 @@ _KINDS: dict[type[exp.Expression], SetKind] = {
 
 def bind_query(query: Query, relations: Relations) -> Node:
     """The plan of a query. Its columns have the names the user sees, even if some are equal."""
-    output = _query(_queries_in_lists(query.tree), Context(relations, query.place_of, _query))
-    typed = _texts(output.node)
-    return tidy(typed if typed.names == output.names else _named(typed, output.names))
+    output = _typed(_queries_in_lists(query.tree), Context(relations, query.place_of, _typed))
+    node = output.node
+    return tidy(node if node.names == output.names else _named(node, output.names))
 
 
 def _queries_in_lists(tree: exp.Expression) -> exp.Expression:
@@ -75,6 +75,12 @@ def _named(node: Node, names: Sequence[str]) -> Node:
         items = (Item(n, i.expr) for n, i in zip(names, node.items, strict=True))
         return Project(node.input, tuple(items))
     return Project(node, tuple(Item(n, r) for n, r in zip(names, refs(node), strict=True)))
+
+
+def _typed(tree: exp.Expression, ctx: Context) -> Output:
+    """A query whose columns all have a type: literals that nothing gave one are texts."""
+    output = _query(tree, ctx)
+    return replace(output, node=as_texts(output.node))
 
 
 def _query(tree: exp.Expression, ctx: Context) -> Output:
@@ -123,9 +129,8 @@ def _shared(cte: exp.CTE, ctx: Context) -> Callable[[], Output]:
     given = [c.name for c in alias.args.get("columns") or ()]
 
     def bind() -> Output:
-        found = _query(cte.this, ctx)
-        typed = _texts(found.node)
-        return Output(typed, with_aliases(found.names, given, cte.alias, alias, ctx))
+        found = _typed(cte.this, ctx)
+        return Output(found.node, with_aliases(found.names, given, cte.alias, alias, ctx))
 
     first = bind()
     outside = any(isinstance(e, OuterRef) for e in all_exprs(first.node))
@@ -162,27 +167,6 @@ def _branches(node: Node, types: Sequence[Type], kind: SetKind, keep: bool) -> t
     return (converted_node,)
 
 
-def convert(node: Node, types: Sequence[Type]) -> Node:
-    """The plan with its columns converted to those types."""
-    if tuple(c.type for c in node.columns) == tuple(types):
-        return node
-    if isinstance(node, Project):
-        items = (
-            Item(i.name, converted(_adapted(i.expr, x), x))
-            for i, x in zip(node.items, types, strict=True)
-        )
-        return Project(node.input, tuple(items))
-    pairs = zip(refs(node), types, strict=True)
-    return Project(node, tuple(Item(r.name, converted(r, x)) for r, x in pairs))
-
-
-def _adapted(expr: Expr, type: Type) -> Expr:
-    """An untyped literal reads as the type that its place has."""
-    if isinstance(expr, Literal) and expr.type == t.NULL:
-        return Binder(FromScope(), lambda _: None, None).coerce(expr, type, exp.Null())
-    return expr
-
-
 def _common_types(
     left: Node, right: Node, kind: SetKind, tree: exp.SetOperation, ctx: Context
 ) -> list[Type]:
@@ -196,11 +180,6 @@ def _common_types(
             )
         types.append(type)
     return types
-
-
-def _texts(node: Node) -> Node:
-    """Columns that never got a type are texts."""
-    return convert(node, [t.VARCHAR if c.type == t.NULL else c.type for c in node.columns])
 
 
 # -- VALUES ---------------------------------------------------------------------------------------

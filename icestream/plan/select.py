@@ -279,8 +279,9 @@ class _Select:
 
     def items(self, exprs: Sequence[Expr]) -> list[Item]:
         items: list[Item] = []
+        compared = self.tree.args.get("distinct") or self.tree.args.get("order")
         for chosen, expr in zip(self.chosen, exprs, strict=True):
-            self.add(items, expr, chosen.name)
+            self.add(items, _typed(expr) if compared else expr, chosen.name)
         return items
 
     def add(self, items: list[Item], expr: Expr, name: str) -> Item:
