@@ -111,7 +111,6 @@ ROWS: Rows = (
     *_spread("stddev_samp", "stddev_samp", True),
     *_spread("stddev_pop", "stddev_pop", True),
     *_spread("variance", "var_samp", False),
-    *_spread("var_samp", "var_samp", False),
     *_spread("var_pop", "var_pop", False),
     _row("corr", (F8, F8), F8, "corr({0}, {1})"),
     _row("covar_pop", (F8, F8), F8, "covar_pop({0}, {1})"),
@@ -143,9 +142,13 @@ def text(expr: AggregateCall, args: Sequence[str], keys: Sequence[str], where: s
         return f"count(DISTINCT {', '.join(filtered)})"
     if expr.distinct:
         return _distinct(expr, filtered[0])
-    from icestream.functions.spark import apply
+    return _applied(expr, filtered)
 
-    return apply(expr.function, filtered, expr.args)
+
+def _applied(expr: AggregateCall, args: Sequence[str]) -> str:
+    """The template as it stands: an argument below an aggregate cannot be evaluated outside of it."""
+    template = expr.function.spark
+    return template.format(*args) if isinstance(template, str) else template(args, expr.args)
 
 
 def _where(x: str, where: str) -> str:
@@ -155,9 +158,7 @@ def _where(x: str, where: str) -> str:
 
 def _distinct(expr: AggregateCall, x: str) -> str:
     """DISTINCT goes into every Spark aggregate of the template; min and max do not need it."""
-    from icestream.functions.spark import apply
-
-    body = apply(expr.function, ["`_distinct_`"], expr.args)
+    body = _applied(expr, ["`_distinct_`"])
     if expr.function.name not in ("min", "max"):
         body = re.sub(
             r"\b(try_sum|sum|avg|count|stddev_\w+|var_\w+|bit_\w+)\(", r"\1(DISTINCT ", body

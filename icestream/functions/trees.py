@@ -60,8 +60,7 @@ _PLAIN: dict[type[exp.Expression], str] = {
     exp.CovarPop: "covar_pop", exp.CovarSamp: "covar_samp", exp.PercentileCont: "percentile_cont",
     exp.PercentileDisc: "percentile_disc", exp.ApproxDistinct: "approx_count_distinct",
     exp.BitwiseAndAgg: "bit_and", exp.BitwiseOrAgg: "bit_or", exp.BitwiseXorAgg: "bit_xor",
-    exp.JSONBObjectAgg: "jsonb_object_agg", exp.AnyValue: "any_value",
-    exp.ArgMax: "arg_max", exp.ArgMin: "arg_min",
+    exp.JSONBObjectAgg: "jsonb_object_agg", exp.RegrSlope: "regr_slope", exp.RegrIntercept: "regr_intercept",
     exp.FirstValue: "first_value", exp.LastValue: "last_value", exp.NthValue: "nth_value",
     exp.RowNumber: "row_number", exp.Rank: "rank", exp.DenseRank: "dense_rank",
     exp.PercentRank: "percent_rank", exp.CumeDist: "cume_dist", exp.Ntile: "ntile",
@@ -72,7 +71,7 @@ _PLAIN: dict[type[exp.Expression], str] = {
 ALIASES = {
     "ceiling": "ceil", "pow": "power", "log10": "log", "char_length": "length", "character_length": "length",
     "substr": "substring", "date_part": "extract", "current_timestamp": "now", "json_build_object": "jsonb_build_object",
-    "var": "variance", "nvl": "coalesce", "ifnull": "coalesce", "trim": "btrim", "position": "strpos",
+    "var_samp": "variance", "nvl": "coalesce", "ifnull": "coalesce", "trim": "btrim", "position": "strpos",
 }  # fmt: skip
 
 # arguments in sqlglot's order that are not arguments of the SQL function
