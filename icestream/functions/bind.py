@@ -6,15 +6,16 @@ Pure: needs no JVM and no catalog, only the `Scope` of columns. A subquery is ha
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from sqlglot import exp
 from sqlglot.expressions import apply_index_offset
 
 from icestream import types as t
-from icestream.errors import NotSupportedError, Place, SqlError, did_you_mean
-from icestream.functions import casts, literals
-from icestream.functions.coercion import common_type, describe, is_implicit, numeric_result
+from icestream.errors import NotSupportedError, SqlError, did_you_mean
+from icestream.functions import literals
+from icestream.functions.coercion import common_type, describe, numeric_result
+from icestream.functions.conversions import Conversions, PlaceOf, result_type
 from icestream.functions.datatypes import bind_type, length_of
 from icestream.functions.expressions import (
     AggregateCall,
@@ -35,17 +36,13 @@ from icestream.functions.expressions import (
     has_aggregate,
     walk,
 )
-from icestream.functions.function import Function
 from icestream.functions.registry import REGISTRY
-from icestream.functions.resolve import Ambiguous, resolve
 from icestream.functions.scope import Scope
 from icestream.functions.trees import ALIASES, OPERATORS, call_of
 from icestream.types import ArrayType, MapType, StructType, Type
 
-PlaceOf = Callable[[exp.Expression], Place | None]
 Subquery = Callable[[exp.Expression], Expr]
 
-_SYMBOLS = {*OPERATORS.values(), "->", "->>", "~", "~*", "~~", "~~*"} - {"and", "or", "not"}
 _QUANTIFIED = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.Like, exp.ILike)
 
 
@@ -58,7 +55,7 @@ def bind(
     windows: Mapping[str, exp.Expression] | None = None,
 ) -> Expr:
     """The bound expression. `subquery` binds subqueries, `windows` are the query's WINDOW definitions."""
-    binder = Binder(scope, place_of, subquery, windows or {})
+    binder = Binder(place_of, scope, subquery, windows or {})
     expr = binder.visit(tree)
     return binder.coerce(expr, t.VARCHAR, tree) if expr.type == t.NULL else expr
 
@@ -67,18 +64,17 @@ def bind_as(
     tree: exp.Expression, target: Type, scope: Scope, place_of: PlaceOf, *, what: str = "expression"
 ) -> Expr:
     """The bound expression converted to `target` as an assignment does: an INSERT value, a DEFAULT, a WHERE."""
-    binder = Binder(scope, place_of, None, {})
+    binder = Binder(place_of, scope, None, {})
     return binder.assign(binder.visit(tree), target, tree, what)
 
 
 @dataclass(frozen=True)
-class Binder:
+class Binder(Conversions):
     """One expression at a time; holds what every visit needs."""
 
     scope: Scope
-    place_of: PlaceOf
     subquery: Subquery | None
-    windows: Mapping[str, exp.Expression] = field(default_factory=dict)
+    windows: Mapping[str, exp.Expression]
 
     # -- dispatch ---------------------------------------------------------------------------------
 
@@ -127,117 +123,6 @@ class Binder:
         self.check(function, coerced, node)
         return Call(result_type(function, coerced), function, coerced)
 
-    def check(self, function: Function, args: Sequence[Expr], node: exp.Expression) -> None:
-        """Let the template look at constant arguments now: what it cannot do is an error with a place."""
-        if not isinstance(function.spark, str):
-            try:
-                function.spark([f"`{i}`" for i in range(len(args))], args)
-            except ValueError as error:
-                raise NotSupportedError(str(error), place=self.place_of(node)) from None
-
-    def resolve(
-        self, overloads: Sequence[Function], name: str, args: Sequence[Expr], node: exp.Expression
-    ) -> tuple[Function, tuple[Expr, ...]]:
-        """The overload and its converted arguments, or PostgreSQL's error."""
-        types = [a.type for a in args]
-        try:
-            found = resolve(overloads, types, name in _SYMBOLS)
-        except Ambiguous:
-            raise SqlError(
-                f"{self.signature(name, types)} is not unique",
-                place=self.place_of(node),
-                remedy="add explicit type casts",
-            ) from None
-        if found is None:
-            if name in ("and", "or", "not"):
-                wrong = next(x for x in types if x not in (t.BOOLEAN, t.NULL))
-                message = (
-                    f"argument of {name.upper()} must be type boolean, not type {describe(wrong)}"
-                )
-                raise SqlError(message, place=self.place_of(node))
-            raise SqlError(
-                self.missing(name, types),
-                place=self.place_of(node),
-                remedy="no overload takes these types; you may need a cast",
-            )
-        function, targets = found
-        return function, tuple(self.coerce(a, x, node) for a, x in zip(args, targets, strict=True))
-
-    @classmethod
-    def missing(cls, name: str, types: Sequence[Type]) -> str:
-        """PostgreSQL's sentence for a function or operator that there is not."""
-        shown = cls.signature(name, types)
-        operator = shown.removeprefix("operator ")
-        return (
-            f"operator does not exist: {operator}"
-            if name in _SYMBOLS
-            else f"{shown} does not exist"
-        )
-
-    @staticmethod
-    def signature(name: str, types: Sequence[Type]) -> str:
-        """operator integer + boolean, or function f(integer): as messages put it."""
-        shown = [describe(x) for x in types]
-        if name in _SYMBOLS:
-            return "operator " + (
-                f"{shown[0]} {name} {shown[1]}" if len(shown) == 2 else f"{name} {shown[0]}"
-            )
-        return f"function {name}({', '.join(shown)})"
-
-    # -- conversion -------------------------------------------------------------------------------
-
-    def coerce(self, expr: Expr, target: Type, node: exp.Expression) -> Expr:
-        """The expression as `target`, which must be reachable implicitly."""
-        if expr.type == target:
-            return expr
-        if isinstance(expr, Literal) and expr.type == t.NULL:
-            return self.adapt(expr, target, node)
-        if isinstance(expr, Literal) and (same := literals.retyped(expr, target)):
-            return same
-        if (
-            isinstance(expr, Call)
-            and expr.function.name == "array"
-            and isinstance(target, ArrayType)
-        ):
-            items = tuple(self.coerce(a, target.element, node) for a in expr.args)
-            return Call(target, expr.function, items)
-        return Cast(target, expr, implicit=True)
-
-    def adapt(self, literal: Literal, target: Type, node: exp.Expression) -> Expr:
-        """An untyped literal as `target`; a text no array or interval can be read from is an error."""
-        if isinstance(target, ArrayType) and isinstance(literal.value, str):
-            items = literals.array_elements(literal.value)
-            if items is None:
-                raise self.malformed(target, literal, node)
-            elements = tuple(self.adapt(Literal(t.NULL, i), target.element, node) for i in items)
-            return Call(target, REGISTRY["array"][0], elements)
-        adapted = literals.adapt(literal, target)
-        if target == t.INTERVAL and literal.value is not None and adapted == Literal(target, None):
-            raise self.malformed(target, literal, node)
-        return adapted
-
-    def malformed(self, target: Type, literal: Literal, node: exp.Expression) -> SqlError:
-        """A constant that is not of the type its place asks for."""
-        text = f'invalid input syntax for type {describe(target)}: "{literal.value!s}"'
-        return SqlError(text, place=self.place_of(node))
-
-    def assign(self, expr: Expr, target: Type, node: exp.Expression, what: str) -> Expr:
-        """The expression stored in a column (or condition) of type `target`: assignment casts are allowed."""
-        a, b = expr.type, target
-        numbers = a in (*t.INTEGERS, *t.FLOATS) or isinstance(a, t.NumericType)
-        allowed = (
-            is_implicit(a, b)
-            or b == t.VARCHAR
-            or (numbers and casts.is_known(a, b) and b != t.BOOLEAN)
-        )
-        allowed = allowed or {a, b} <= {t.DATE, t.TIMESTAMP, t.TIMESTAMPTZ}
-        if not allowed:
-            message = f"{what} is of type {describe(b)} but expression is of type {describe(a)}"
-            raise SqlError(
-                message, place=self.place_of(node), remedy="rewrite or cast the expression"
-            )
-        return self.coerce(expr, target, node)
-
     def boolean(self, node: exp.Expression, what: str) -> Expr:
         """A condition."""
         expr = self.visit(node)
@@ -245,17 +130,6 @@ class Binder:
             message = f"argument of {what} must be type boolean, not type {describe(expr.type)}"
             raise SqlError(message, place=self.place_of(node))
         return self.coerce(expr, t.BOOLEAN, node)
-
-    def unify(self, exprs: Sequence[Expr], what: str, node: exp.Expression) -> tuple[Expr, ...]:
-        """The expressions as their common type."""
-        types = [e.type for e in exprs]
-        best = common_type(types)
-        if best is None:
-            first = next(x for x in types if x != t.NULL)
-            other = next(x for x in types if x != t.NULL and common_type([first, x]) is None)
-            message = f"{what} types {describe(first)} and {describe(other)} cannot be matched"
-            raise SqlError(message, place=self.place_of(node))
-        return tuple(self.coerce(e, best, node) for e in exprs)
 
     # -- leaves -----------------------------------------------------------------------------------
 
@@ -326,17 +200,6 @@ class Binder:
             target = numeric_result(arg.type) if exact else target
         converted = self.convert(arg, target, node)
         return Cast(target, converted, length=length) if length is not None else converted
-
-    def convert(self, arg: Expr, target: Type, node: exp.Expression) -> Expr:
-        """A written conversion."""
-        if arg.type == target:
-            return arg
-        if isinstance(arg, Literal) and arg.type == t.NULL:
-            return self.adapt(arg, target, node)
-        if not casts.is_known(arg.type, target):
-            message = f"cannot cast type {describe(arg.type)} to {describe(target)}"
-            raise SqlError(message, place=self.place_of(node))
-        return Cast(target, arg)
 
     def case(self, node: exp.Expression) -> Expr:
         """Both forms of CASE."""
@@ -670,12 +533,6 @@ def _is_row(node: exp.Expression) -> bool:
 def identifier(node: exp.Expression) -> str:
     """A name as PostgreSQL folds it: lower case unless quoted."""
     return str(node.name) if node.args.get("quoted") else str(node.name).lower()
-
-
-def result_type(function: Function, args: Sequence[Expr]) -> Type:
-    """The type a call has."""
-    result = function.result
-    return result if isinstance(result, Type) else result([a.type for a in args])
 
 
 _HANDLERS: dict[type[exp.Expression], Callable[[Binder, exp.Expression], Expr]] = {

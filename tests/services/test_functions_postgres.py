@@ -416,6 +416,8 @@ def differences(
                 bool(re.search(r"stddev|var|corr|covar|regr|percentile|avg", sql))
                 or expr.type in t.FLOATS
             )
+            if "stddev" in sql and wanted and got and math.isclose(wanted, got, rel_tol=1e-9):
+                continue  # PostgreSQL drops digits of the root of a large variance
             if not equal(expr.type, wanted, got, approximate):
                 yield f"{sql} at {row['key']}: {got!r}, PostgreSQL {wanted!r}"
 

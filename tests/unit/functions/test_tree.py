@@ -35,7 +35,9 @@ def test_unknown_literals_take_the_type_of_their_place() -> None:
     assert isinstance(equal, Call)
     assert equal.args[1] == Literal(t.INTEGER, 7)
     assert bound("'2024-02-29'::date") == Literal(t.DATE, "2024-02-29")
-    assert bound("INTERVAL '1 year 2 days 03:04:05'") == Literal(t.INTERVAL, Interval(12, 2, 11045000000))
+    assert bound("INTERVAL '1 year 2 days 03:04:05'") == Literal(
+        t.INTERVAL, Interval(12, 2, 11045000000)
+    )
     shifted = bound("ts > '2024-02-29T10:00:00'")
     assert isinstance(shifted, Call)
     assert shifted.args[1] == Literal(t.TIMESTAMP, "2024-02-29 10:00:00")
@@ -71,15 +73,25 @@ def test_aggregate_parts() -> None:
 
 
 def test_window_parts() -> None:
-    call = bound("sum(i) OVER (PARTITION BY s ORDER BY ts ROWS BETWEEN 2 PRECEDING AND CURRENT ROW)")
+    call = bound(
+        "sum(i) OVER (PARTITION BY s ORDER BY ts ROWS BETWEEN 2 PRECEDING AND CURRENT ROW)"
+    )
     assert isinstance(call, WindowCall)
     assert call.partition_by == (ColumnRef(t.VARCHAR, "s", "t"),)
     assert call.frame is not None
-    assert (call.frame.unit, call.frame.start.side, call.frame.end.side) == ("ROWS", "preceding", "current row")
+    assert (call.frame.unit, call.frame.start.side, call.frame.end.side) == (
+        "ROWS",
+        "preceding",
+        "current row",
+    )
 
 
 def test_monotone_functions_are_marked() -> None:
-    for sql, argument in (("date_trunc('hour', ts)", 1), ("ts - interval '5 seconds'", 0), ("floor(d)", 0)):
+    for sql, argument in (
+        ("date_trunc('hour', ts)", 1),
+        ("ts - interval '5 seconds'", 0),
+        ("floor(d)", 0),
+    ):
         call = bound(sql)
         assert isinstance(call, Call)
         assert call.function.monotone == argument
@@ -89,7 +101,9 @@ def test_subqueries_go_to_the_hook() -> None:
     import sqlglot
 
     tree = sqlglot.parse_one("i > (SELECT 1)", dialect="risingwave")
-    expr = bind(tree, Scope.of({"i": t.INTEGER}), lambda n: None, subquery=lambda n: Literal(t.INTEGER, 1))
+    expr = bind(
+        tree, Scope.of({"i": t.INTEGER}), lambda n: None, subquery=lambda n: Literal(t.INTEGER, 1)
+    )
     assert render(expr) == "(`i` > 1)"
 
 
@@ -105,7 +119,9 @@ def test_rendering_quotes_and_repeats_nothing() -> None:
 
 def test_row_and_registry() -> None:
     assert isinstance(bound("ROW(1, 's')"), Row)
-    assert all(f.name == name.removeprefix("over:") for name, rows in REGISTRY.items() for f in rows)
+    assert all(
+        f.name == name.removeprefix("over:") for name, rows in REGISTRY.items() for f in rows
+    )
 
 
 def test_literal_texts() -> None:
