@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from icestream.catalog.catalog import Catalog, Change
-from icestream.catalog.objects import Index, Object
-from icestream.catalog.show import describe, explain, show
+from icestream.catalog.objects import Connector, Index, Object
+from icestream.catalog.show import delivery, describe, explain, show
 from icestream.catalog.store import Store
 from icestream.config import EngineSettings, Home
 from icestream.connectors.iceberg_options import needs_aws
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 CREATE = (
     st.CreateSource, st.CreateTable, st.CreateView, st.CreateSink, st.CreateConnection,
-    st.CreateSecret, st.CreateIndex,
+    st.CreateConnector, st.CreateSecret, st.CreateIndex,
 )  # fmt: skip
 
 Notice = Callable[[str], None]
@@ -47,6 +47,8 @@ class Engine:
     notice: Notice = lambda text: None
     env: Mapping[str, str] | None = None
     take_over: bool = False
+    application: SparkSession | None = None
+    """A Spark application to run on, instead of starting one."""
 
     def __post_init__(self) -> None:
         self.store = Store(self.home)
@@ -100,7 +102,8 @@ class Engine:
         if not change.exists:
             self.catalog.learn(change)
             pending.append(change)
-            return Result(message=f"CREATE {kind.upper()} {name}")
+            note = delivery(change.object)
+            return Result(message=f"CREATE {kind.upper()} {name}{f' ({note})' if note else ''}")
         if change.difference:
             if getattr(statement, "if_not_exists", False):
                 return Result(message=f"{kind} {name} exists and differs; left as it is")
@@ -193,18 +196,20 @@ class Engine:
         if self._spark is None:
             from icestream.runtime import session
 
-            self._spark = session.start(self.home, self.settings, self._jar_groups(), self.notice)
+            if self.application is not None:
+                self._spark = session.adopt(self.application, self.home)
+            else:
+                groups = self._jar_groups()
+                self._spark = session.start(self.home, self.settings, groups, self.notice)
         return self._spark
 
     def _jar_groups(self) -> list[str]:
         """Jars beyond the engine's own that some object needs."""
         settings = [getattr(o, "settings", None) for o in self.catalog]
         settings += [getattr(getattr(o, "ingest", None), "settings", None) for o in self.catalog]
-        return (
-            ["aws"]
-            if any(s is not None and "catalog.type" in s and needs_aws(s) for s in settings)
-            else []
-        )
+        needed = any(s is not None and "catalog.type" in s and needs_aws(s) for s in settings)
+        needed |= any(isinstance(o, Connector) and o.config.needs_aws for o in self.catalog)
+        return ["aws"] if needed else []
 
     def _own(self) -> None:
         if self.lock is None:
@@ -273,7 +278,7 @@ class Engine:
         """Stop what was started: connectors, the session, the lock."""
         if self._pipeline is not None:
             self._pipeline.close()
-        if self._spark is not None:
+        if self._spark is not None and self.application is None:
             self._spark.stop()
         if self.lock is not None:
             self.lock.release()
@@ -282,7 +287,7 @@ class Engine:
 
 def _runs(object: Object) -> bool:
     """Whether an object takes part in epochs."""
-    return object.kind in ("table", "materialized view", "sink")
+    return object.kind in ("table", "materialized view", "sink", "connector")
 
 
 def _words(name: str) -> str:

@@ -13,6 +13,7 @@ from icestream.catalog.objects import (
     DEAD_LETTER_COLUMNS,
     DEAD_LETTERS,
     Connection,
+    Connector,
     Index,
     Ingest,
     MaterializedView,
@@ -24,6 +25,7 @@ from icestream.catalog.objects import (
     View,
     dead_key,
 )
+from icestream.connect.config import configure
 from icestream.connectors.base import Column, SourceConnector
 from icestream.connectors.formats import registry as formats
 from icestream.connectors.iceberg_options import CONNECTION_OPTIONS, catalog_properties
@@ -42,7 +44,7 @@ from icestream.types import Type
 
 Creating = (
     st.CreateSource | st.CreateTable | st.CreateView | st.CreateSink
-    | st.CreateConnection | st.CreateSecret | st.CreateIndex
+    | st.CreateConnection | st.CreateConnector | st.CreateSecret | st.CreateIndex
 )  # fmt: skip
 
 
@@ -73,7 +75,7 @@ class Names:
     def relation(self, name: st.Name) -> Relation:
         """What a query may read under that name."""
         if name.schema == DEAD_LETTERS:
-            fed = self.find(st.Name(name.name, None, name.place), Source, Table)
+            fed = self.find(st.Name(name.name, None, name.place), Source, Table, Connector)
             return Relation(dead_key(fed.key), str(name), DEAD_LETTER_COLUMNS)
         found = self.find(name, Source, Table, View, MaterializedView)
         columns = tuple((c.name, c.type) for c in found.columns)
@@ -94,6 +96,8 @@ def bind(statement: st.Statement, id: int, names: Names) -> Object:
             return _sink(statement, id, names)
         case st.CreateConnection():
             return _connection(statement, id, names)
+        case st.CreateConnector():
+            return _connector(statement, id, names)
         case st.CreateSecret():
             _public(statement.name)
             return Secret(id, statement.name.name, statement.text, (), ())
@@ -349,6 +353,14 @@ def _connection(statement: st.CreateConnection, id: int, names: Names) -> Connec
     what = f"connection {statement.name.name}"
     settings = _settings(statement.options, CONNECTION_OPTIONS, what, names, statement.place)
     return Connection(id, statement.name.name, statement.text, (), (), settings, statement.options)
+
+
+def _connector(statement: st.CreateConnector, id: int, names: Names) -> Connector:
+    _public(statement.name)
+    what = f"connector {statement.name.name}"
+    config = configure(statement.options, what, names.env, names.secrets, statement.place)
+    ingest = Ingest("kafka", config.kafka, None, None, None, ())
+    return Connector(id, statement.name.name, statement.text, (), (), ingest, config)
 
 
 def _with_connection(options: st.Options, names: Names) -> st.Options:

@@ -9,12 +9,21 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from icestream.catalog.objects import MaterializedView, Object, Sink, Source, Table, dead_key
+from icestream.catalog.objects import (
+    Connector,
+    MaterializedView,
+    Object,
+    Sink,
+    Source,
+    Table,
+    dead_key,
+)
+from icestream.connect.config import Destination
 from icestream.plan.linear import relations_read
 from icestream.plan.logical import Node
 
-Feeding = Source | Table
-Writing = Table | MaterializedView | Sink
+Feeding = Source | Table | Connector
+Writing = Table | MaterializedView | Sink | Connector
 
 
 @dataclass(frozen=True)
@@ -36,7 +45,7 @@ class Feed:
 
 @dataclass(frozen=True)
 class Task:
-    """New rows of one object. `query` None: the feed's rows as they are."""
+    """New rows of one object. `query` None: the feed's rows as they are. A connector has a task a table."""
 
     object: Writing
     feeds: tuple[str, ...]
@@ -47,11 +56,13 @@ class Task:
     interval: float
     """Seconds between its commits; 0: every epoch."""
     level: int
+    destination: Destination | None = None
+    """Which of a connector's tables it fills."""
 
     @property
     def key(self) -> str:
         """The identity of the task's state in the epoch log."""
-        return self.object.key
+        return self.object.key + (f"/{self.destination.table}" if self.destination else "")
 
 
 @dataclass(frozen=True)
@@ -73,8 +84,12 @@ def make_plan(objects: Iterable[Object]) -> Plan:
     feeding: dict[str, Feeding] = {}
     tasks: dict[str, Task] = {}
     for object in objects:
-        if isinstance(object, Source) or (isinstance(object, Table) and object.ingest):
+        if isinstance(object, Source | Connector) or (isinstance(object, Table) and object.ingest):
             feeding[object.key] = object
+        if isinstance(object, Connector):
+            for destination in object.config.destinations:
+                task = Task(object, (object.key,), (), None, object.config.interval, 0, destination)
+                tasks[task.key] = task
         if isinstance(object, Table) and object.ingest:
             tasks[object.key] = Task(object, (object.key,), (), None, 0, 0)
         elif isinstance(object, MaterializedView | Sink | Table) and object.query is not None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from icestream.connect.config import ConnectorConfig
 from icestream.connectors.base import Column
 from icestream.plan.logical import Node
 from icestream.sql.options import Settings
@@ -118,6 +119,15 @@ class Sink(Object):
     catalog: Mapping[str, str] | None = field(default=None, repr=False)
     """For Iceberg: the properties of its catalog; None is the embedded lake."""
     kind = "sink"
+
+
+@dataclass(frozen=True)
+class Connector(Object):
+    """CREATE CONNECTOR: a Kafka Connect sink; records of topics, written to tables as its configuration says."""
+
+    ingest: Ingest
+    config: ConnectorConfig
+    kind = "connector"
 
 
 @dataclass(frozen=True)

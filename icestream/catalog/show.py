@@ -5,7 +5,15 @@ from __future__ import annotations
 import fnmatch
 
 from icestream.catalog.catalog import Catalog
-from icestream.catalog.objects import MaterializedView, Object, Sink, Source, Table, View
+from icestream.catalog.objects import (
+    Connector,
+    MaterializedView,
+    Object,
+    Sink,
+    Source,
+    Table,
+    View,
+)
 from icestream.errors import NotSupportedError, SqlError, did_you_mean
 from icestream.plan.explain import explain_node
 from icestream.plan.query import bind_query
@@ -19,6 +27,7 @@ KINDS = {
     "materialized views": "materialized view",
     "sinks": "sink",
     "connections": "connection",
+    "connectors": "connector",
     "secrets": "secret",
     "indexes": "index",
 }
@@ -87,6 +96,13 @@ def explain_object(object: Object) -> list[str]:
                 f"Table {object.name}: append, exactly once → lake.public.{object.name}",
                 f"  {ingest.connector}, read and decoded once an epoch",
             ]
+        case Connector(config=config):
+            tables = [f"  append, exactly once → {d.table}" for d in config.destinations]
+            return [
+                f"Connector {object.name}: kafka, committed every {config.interval:g} s",
+                *tables,
+                f"  dead letters → dead_letters.{object.name}",
+            ]
         case MaterializedView():
             head = f"Materialized view {object.name}: linear, append → lake.public.{object.name}"
         case Sink(connector="iceberg"):
@@ -96,12 +112,19 @@ def explain_object(object: Object) -> list[str]:
                 f"every {object.settings['commit_checkpoint_interval']} s"
             )
         case Sink():
-            head = f"Sink {object.name}: {object.connector}, at least once"
+            head = f"Sink {object.name}: {object.connector}, {delivery(object)}"
         case View():
             head = f"View {object.name}: not stored, inlined where it is read"
         case _:
             return [f"{object.kind} {object.name}"]
     return [head, *("  " + line for line in explain_node(object.query).splitlines())]
+
+
+def delivery(object: Object) -> str | None:
+    """What a sink outside Iceberg promises; None where it goes without saying."""
+    if not isinstance(object, Sink) or object.connector == "iceberg":
+        return None
+    return "delivers nothing" if object.connector == "blackhole" else "delivers at least once"
 
 
 def _columns(object: Object) -> Result:

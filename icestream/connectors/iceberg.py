@@ -29,7 +29,10 @@ from icestream.lake.table import LakeTable, Snapshot
 from icestream.sql.options import OptionSpec, Settings
 from icestream.types import Type, backtick, spark_type
 
-GLUE_KEYS = {"s3.access.key": "aws.accessKeyId", "s3.secret.key": "aws.secretAccessKey"}
+GLUE_KEYS = {
+    "s3.access-key-id": "aws.accessKeyId",
+    "s3.secret-access-key": "aws.secretAccessKey",
+}
 
 
 def catalog_spec(settings: Settings) -> CatalogSpec | None:
@@ -46,29 +49,33 @@ def catalog_spec(settings: Settings) -> CatalogSpec | None:
 
 
 def use_catalog(lake: Lake, settings: Settings) -> str:
-    """Make the catalog that the options name known to the session, and give its name there.
+    """Make the catalog that the options name known to the session, and give its name there."""
+    spec = catalog_spec(settings)
+    return LAKE if spec is None else use_spec(lake, spec, settings.what)
+
+
+def use_spec(lake: Lake, spec: CatalogSpec, what: str) -> str:
+    """Make a catalog known to the session, and give its name there. `what` names its user in errors.
 
     Glue's client takes keys only from where the AWS SDK looks by itself, so they become system properties of the
     driver's JVM; a second Glue catalog with other keys is refused.
     """
-    spec = catalog_spec(settings)
-    if spec is None:
-        return LAKE
     for key, value in spec.spark_conf().items():
         if lake.spark.conf.get(key, value) != value:
             raise ConnectorError(
-                f"{settings.what}: two different catalogs are called {spec.name!r}",
-                remedy="give one of them another catalog.name",
+                f"{what}: two different catalogs are called {spec.name!r}",
+                remedy="give one of them another name",
             )
-    if catalog_type(settings) == "glue" and settings["s3.access.key"] is not None:
+    if spec.properties["type"] == "glue" and "s3.access-key-id" in spec.properties:
         system = lake.jvm.spark._jvm.java.lang.System
-        for option, name in GLUE_KEYS.items():
-            if system.getProperty(name) not in (None, settings[option]):
+        for property, name in GLUE_KEYS.items():
+            value = spec.properties[property]
+            if system.getProperty(name) not in (None, value):
                 raise ConnectorError(
-                    f"{settings.what}: another Glue catalog is in use with other keys",
+                    f"{what}: another Glue catalog is in use with other keys",
                     remedy="use one set of keys for all Glue catalogs of a home",
                 )
-            system.setProperty(name, settings.string(option))
+            system.setProperty(name, value)
     lake.use(spec)
     return spec.name
 

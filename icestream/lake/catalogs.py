@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from py4j.protocol import Py4JJavaError
@@ -114,10 +114,14 @@ class Lake:
         order_key: str | None = None,
         properties: Mapping[str, str] | None = None,
         format_version: int = 3,
+        required: Collection[str] = (),
     ) -> None:
         """Create the table, and its namespace where that is missing."""
         self.create_namespace(table.parts[:-1])
-        body = ", ".join(f"{backtick(n)} {stored_spark_type(t)}" for n, t in columns)
+        body = ", ".join(
+            f"{backtick(n)} {stored_spark_type(t)}{' NOT NULL' if n in required else ''}"
+            for n, t in columns
+        )
         merged = TABLE_PROPERTIES | {"format-version": str(format_version)} | dict(properties or {})
         props = ", ".join(f"{literal(k)} = {literal(v)}" for k, v in merged.items())
         partitions = f" PARTITIONED BY ({partition_by})" if partition_by else ""

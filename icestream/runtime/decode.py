@@ -6,7 +6,7 @@ only counts them; when the count is not zero the range is read again for their d
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -44,7 +44,7 @@ class Decoding:
     def good(self, raw: DataFrame, bad: Accumulator[int]) -> DataFrame:
         """The rows that decode; the others are counted in `bad`."""
         fields = [FieldSpec(c.name, c.type) for c in self.carried]
-        schema = _ddl([*self.decoder.fields, *fields])
+        schema = ddl([*self.decoder.fields, *fields])
         decoder, carried = self.decoder, self.carried
 
         def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -59,17 +59,17 @@ class Decoding:
 
         def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             for batch in batches:
-                errors = decoder.decode(_binary(batch.column("value"))).errors
+                errors = decoder.decode(binary(batch.column("value"))).errors
                 if errors is not None:
-                    yield _letters(batch, errors)
+                    yield letters_of(batch, errors)
 
-        return raw.mapInArrow(run, _ddl([FieldSpec(n, t) for n, t in DEAD_LETTER_COLUMNS]))
+        return raw.mapInArrow(run, ddl([FieldSpec(n, t) for n, t in DEAD_LETTER_COLUMNS]))
 
 
 def _good_rows(
     decoder: Decoder, carried: tuple[Carried, ...], batch: pa.RecordBatch, bad: Any
 ) -> pa.RecordBatch:
-    decoded = decoder.decode(_binary(batch.column("value")))
+    decoded = decoder.decode(binary(batch.column("value")))
     names = [f.name for f in decoder.fields] + [c.name for c in carried]
     columns = [*decoded.columns, *(batch.column(c.raw) for c in carried)]
     rows = pa.RecordBatch.from_arrays(columns, names=names)
@@ -79,7 +79,8 @@ def _good_rows(
     return rows
 
 
-def _letters(batch: pa.RecordBatch, errors: pa.Array) -> pa.RecordBatch:
+def letters_of(batch: pa.RecordBatch, errors: pa.Array) -> pa.RecordBatch:
+    """The dead letters of a batch of raw records: those that have an error."""
     by_name = {n: batch.column(n) for n in batch.schema.names}
     columns = [
         errors if n == "reason" else by_name["value" if n == "payload" else n]
@@ -89,9 +90,11 @@ def _letters(batch: pa.RecordBatch, errors: pa.Array) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, names=names).filter(errors.is_valid())
 
 
-def _binary(column: pa.Array) -> pa.BinaryArray:
+def binary(column: pa.Array) -> pa.BinaryArray:
+    """Spark may hand over binary columns in Arrow's large form."""
     return column.cast(pa.binary()) if column.type != pa.binary() else column
 
 
-def _ddl(fields: list[FieldSpec]) -> str:
+def ddl(fields: Iterable[FieldSpec]) -> str:
+    """The fields as a schema of Spark's."""
     return ", ".join(f"{backtick(f.name)} {spark_type(f.type)}" for f in fields)

@@ -19,6 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from icestream import faults
 from icestream.catalog.graph import Plan, Task
+from icestream.errors import ConnectorError
 from icestream.lake.changes import changes
 from icestream.lake.log import EpochLog
 from icestream.lake.staging import Staged, stage
@@ -26,6 +27,7 @@ from icestream.lake.stamp import ObjectAt, Offset, Range, Record, Stamp
 from icestream.lake.table import LakeTable
 from icestream.observe.report import EpochReport
 from icestream.plan.spark import render
+from icestream.runtime.destinations import ConnectorFeed
 from icestream.runtime.feeds import OpenFeed, Rows
 from icestream.runtime.targets import Target
 
@@ -174,8 +176,13 @@ class Epoch:
     # -- computing and staging -------------------------------------------------------------------
 
     def _execute(self, task: Task, ranges: Mapping[str, Range]) -> Staged | int | None:
-        frame = self._frame(task, ranges)
         target = self.runtime.targets[task.key]
+        if task.destination is not None:
+            frame = self._destined(task, ranges)
+            if frame is None:
+                return None
+        else:
+            frame = self._frame(task, ranges)
         if isinstance(target, LakeTable):
             return stage(frame, target)
         return target.write(frame, self.cut.epoch)
@@ -192,6 +199,32 @@ class Epoch:
             inputs[key] = f"icestream_{task.object.id}_{number}"
             frame.createOrReplaceTempView(inputs[key])
         return self.runtime.spark.sql(render(task.query, inputs, now=_timestamp(self.cut.time)))
+
+    def _destined(self, task: Task, ranges: Mapping[str, Range]) -> DataFrame | None:
+        """The rows of one of a connector's tables, which is made or widened for them first; None: there is none yet."""
+        (key,) = task.feeds
+        feed, table = self.runtime.feeds[key], self.runtime.targets[task.key]
+        assert isinstance(feed, ConnectorFeed)
+        assert isinstance(table, LakeTable)
+        assert task.destination is not None
+        known = task.key in self.runtime.uuids
+        rows = self._rows[self._read(key, ranges[key])]
+        frame = feed.frame(task.destination, table, rows, known=known)
+        if frame is not None and not known:
+            self._meet(task.key, table)
+        return frame
+
+    def _meet(self, key: str, table: LakeTable) -> None:
+        """Fence a table that is new to the log. A predecessor that was paused may have written it: then recover first."""
+        record = self.record
+        mark = Stamp(
+            record.pipeline, record.incarnation, record.plan, record.epoch, record.time, fence=True
+        )
+        stamp, head = table.fence(mark, None)
+        if stamp.epoch > record.epoch:
+            raise ConnectorError(f"{table.name} was written by a predecessor of this process")
+        self.runtime.heads[key] = head
+        self.runtime.uuids[key] = table.uuid()
 
     def _delta(self, key: str, range: Range) -> DataFrame:
         """What was added to a stored object, read back from its own commits."""
@@ -258,6 +291,7 @@ class Epoch:
         return replace(
             before,
             epoch=self.cut.epoch,
+            uuid=self.runtime.uuids.get(key, before.uuid),
             snapshot=self.runtime.heads.get(key, before.snapshot),
             position=position,
         )

@@ -64,7 +64,7 @@ class OpenFeed:
             encode_settings=ingest.encode_settings,
         )
         self.source: Source = source_connector(ingest.connector).open(context)
-        self.decoding = self._decoding() if self.source.raw else None
+        self.decoding = self._decoding() if self.source.raw and ingest.format else None
 
     @property
     def rate_limit(self) -> int | None:

@@ -12,6 +12,7 @@ from icestream.catalog.graph import Plan, Task, make_plan
 from icestream.catalog.objects import (
     DEAD_LETTER_COLUMNS,
     DEAD_LETTERS,
+    Connector,
     MaterializedView,
     Object,
     Sink,
@@ -26,6 +27,7 @@ from icestream.lake.stamp import ObjectAt, Offset, Record, Stamp
 from icestream.lake.table import LakeTable
 from icestream.maintenance.housekeeping import Housekeeper
 from icestream.observe.report import EpochReport
+from icestream.runtime.destinations import ConnectorFeed
 from icestream.runtime.epoch import Cut, Epoch, Runtime, stored
 from icestream.runtime.feeds import OpenFeed
 from icestream.runtime.targets import Target, open_target, prepare
@@ -116,7 +118,8 @@ class Pipeline:
             runtime.targets.pop(key)
         for key, feed in feeds.items():
             if key not in runtime.feeds:
-                runtime.feeds[key] = OpenFeed(feed, self.lake)
+                kind = ConnectorFeed if isinstance(feed.object, Connector) else OpenFeed
+                runtime.feeds[key] = kind(feed, self.lake)
                 runtime.letters[key] = self.lake.table(
                     LAKE, DEAD_LETTERS, feed.object.name, owned=True
                 )
@@ -143,6 +146,8 @@ class Pipeline:
             at = self.record.objects.get(key)
             if at is None:
                 continue
+            if at.uuid is None and not self.lake.exists(table):
+                continue  # a connector's table that it will create when there are records
             if at.uuid is not None and table.uuid() != at.uuid:
                 raise LakeError(
                     f"{table.name} is not the table that was written before: it was dropped and made anew",
@@ -227,12 +232,17 @@ class Pipeline:
     def _first(self, key: str, table: Target, position: Mapping[str, Offset]) -> ObjectAt:
         if not isinstance(table, LakeTable):
             return ObjectAt(self.record.epoch, position=dict(position) or None)
+        if isinstance(self._writer(key), Connector) and not self.lake.exists(table):
+            return ObjectAt(self.record.epoch, table.name, position=dict(position) or None)
         _, head = table.fence(self._mark(), None)
         self.runtime.heads[key] = head
         self.runtime.uuids[key] = table.uuid()
         return ObjectAt(
             self.record.epoch, table.name, self.runtime.uuids[key], head, dict(position) or None
         )
+
+    def _writer(self, key: str) -> Object | None:
+        return next((t.object for t in self.plan.tasks if t.key == key), None)
 
     def _commit_record(self, **changes: object) -> None:
         self.record = replace(self.record, **changes)  # type: ignore[arg-type]
@@ -394,7 +404,7 @@ class Pipeline:
         for object in objects:
             if isinstance(object, Table | MaterializedView):
                 self.lake.drop(self.lake.table(LAKE, object.schema, object.name, owned=True))
-            if isinstance(object, Source | Table):
+            if isinstance(object, Source | Table | Connector):
                 self.lake.drop(self.lake.table(LAKE, DEAD_LETTERS, object.name, owned=True))
 
     def close(self) -> None:

@@ -26,7 +26,7 @@ def status_of(
     ]
     objects = [
         ObjectStatus(
-            task.object.name,
+            task.key.replace(task.object.key, task.object.name),
             task.object.kind,
             rows=record.counters.get(task.key, 0),
             epoch=record.objects[task.key].epoch,

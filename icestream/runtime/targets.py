@@ -9,7 +9,7 @@ from pyspark.sql.types import ArrayType, DataType, DecimalType, MapType, StructT
 from pyspark.sql.types import _parse_datatype_string as parse_type
 
 from icestream.catalog.graph import Task
-from icestream.catalog.objects import Sink
+from icestream.catalog.objects import Connector, Sink
 from icestream.connectors.base import Column, Context
 from icestream.connectors.base import Sink as OutsideSink
 from icestream.connectors.iceberg_sink import order_clause, partition_clause
@@ -17,6 +17,7 @@ from icestream.connectors.registry import sink_connector
 from icestream.errors import SqlError
 from icestream.lake.catalogs import LAKE, OWNER, CatalogSpec, Lake
 from icestream.lake.table import LakeTable
+from icestream.runtime.destinations import check_destination, destination_table
 from icestream.types import backtick, stored_spark_type
 
 Target = LakeTable | OutsideSink
@@ -27,6 +28,9 @@ WIDER = {("int", "bigint"), ("float", "double"), ("smallint", "int"), ("smallint
 def open_target(task: Task, lake: Lake) -> Target:
     """The place a task writes to; nothing is created or checked yet."""
     object = task.object
+    if isinstance(object, Connector):
+        assert task.destination is not None
+        return destination_table(object, task.destination, lake)
     if not isinstance(object, Sink):
         return lake.table(LAKE, object.schema, object.name, owned=True)
     if object.connector == "iceberg":
@@ -49,6 +53,10 @@ def prepare(task: Task, target: Target, lake: Lake) -> None:
     if not isinstance(target, LakeTable):
         return
     object = task.object
+    if isinstance(object, Connector):
+        assert task.destination is not None
+        check_destination(object, task.destination, target, lake)
+        return
     exists = lake.exists(target)
     if isinstance(object, Sink):
         if exists:
