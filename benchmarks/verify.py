@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import re
 from pathlib import Path
 
 import duckdb
-from duckdb_extensions import import_extension
+from duckdb_extensions import import_extension  # type: ignore[import-untyped]
 
 from benchmarks.events import COLUMNS, write_lines
+from benchmarks.metadata import newest_metadata
 
 Digest = tuple[int, int, int]
 """Number of rows, of distinct ids, and a sum of row hashes that any order of rows gives."""
@@ -20,21 +19,6 @@ def table_digest(table: Path) -> Digest:
     return _digest(f"iceberg_scan('{newest_metadata(table)}')")
 
 
-def table_rows(table: Path) -> int:
-    """The number of rows in an Iceberg table, from its folder."""
-    return total_records(newest_metadata(table))
-
-
-def total_records(metadata_file: Path) -> int:
-    """The number of rows in the current snapshot of a metadata file."""
-    metadata = json.loads(metadata_file.read_text())
-    current = metadata.get("current-snapshot-id")
-    for snapshot in metadata.get("snapshots", ()):
-        if snapshot["snapshot-id"] == current:
-            return int(snapshot["summary"]["total-records"])
-    return 0
-
-
 def expected_digest(folder: Path, count: int, seed: int = 1) -> Digest:
     """The digest of the generated events themselves."""
     lines = write_lines(folder / "expected.json", count, seed)
@@ -43,16 +27,6 @@ def expected_digest(folder: Path, count: int, seed: int = 1) -> Digest:
         return _digest(f"read_json('{lines}', format = 'nd', columns = {{{columns}}})")
     finally:
         lines.unlink()
-
-
-def newest_metadata(table: Path) -> Path:
-    """The metadata file with the highest version, in Hadoop's and in other catalogs' naming."""
-
-    def version(path: Path) -> int:
-        found = re.match(r"v?(\d+)", path.name)
-        return int(found.group(1)) if found else -1
-
-    return max((table / "metadata").glob("*.metadata.json"), key=version)
 
 
 def _digest(relation: str) -> Digest:

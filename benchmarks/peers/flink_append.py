@@ -2,6 +2,11 @@
 
 A local mini cluster with parallelism 2, 10 s checkpoints, a source bounded at the latest offsets.
 Run with any Python: it continues in Flink's.
+
+It uses Iceberg's newer sink for Flink, not the default one. Seen here with 1.11: when a checkpoint
+falls between the ends of two bounded writers, the default sink loses the rows that the first one
+wrote since its last checkpoint (partitions of 1,000 and 1,000,000 events: short in 3 of 3 runs, the
+newer sink in none of 2). A run that loses rows cannot be compared.
 """
 
 from __future__ import annotations
@@ -73,13 +78,17 @@ def main() -> None:
 
 def run() -> None:
     """The job itself, in Flink's Python."""
-    from pyflink.table import EnvironmentSettings, TableEnvironment
+    from pyflink.table import (  # type: ignore[import-not-found]
+        EnvironmentSettings,
+        TableEnvironment,
+    )
 
     task = parse()
     tables = TableEnvironment.create(EnvironmentSettings.in_streaming_mode())
     for key, value in {
         "parallelism.default": "2",
         "execution.checkpointing.interval": "10 s",
+        "table.exec.iceberg.use-v2-sink": "true",
         "table.local-time-zone": "UTC",
         "rest.bind-address": "127.0.0.1",
         "rest.bind-port": "0",
@@ -100,7 +109,7 @@ def run() -> None:
     tables.execute_sql("CREATE DATABASE lake.bench")
     tables.execute_sql(f"CREATE TABLE lake.bench.events ({columns}) WITH ('format-version' = '2')")
     tables.execute_sql("INSERT INTO lake.bench.events SELECT * FROM source").wait()
-    answer(task.count, task.warehouse / "bench/events")
+    answer(task.warehouse / "bench/events")
 
 
 if __name__ == "__main__":

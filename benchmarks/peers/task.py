@@ -8,6 +8,8 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from benchmarks.metadata import newest_metadata, total_records
+
 
 @dataclass(frozen=True)
 class Task:
@@ -35,9 +37,13 @@ def parse() -> Task:
     return Task(args.bootstrap, args.topic, args.warehouse.absolute(), args.count)
 
 
-def answer(rows: int, table: Path, seconds: float | None = None) -> None:
-    """Prints the result: rows committed, the folder of the table, seconds since the process began."""
+def answer(table: Path, seconds: float | None = None) -> None:
+    """Prints the result: the table's folder, the rows in it, seconds since the process began.
+
+    Rows are what the table's current snapshot says, not what the peer meant to write.
+    """
     spent = since_start() if seconds is None else seconds
+    rows = total_records(newest_metadata(table))
     print(json.dumps({"rows": rows, "seconds": round(spent, 3), "table": str(table)}), flush=True)
 
 
