@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from sqlglot import exp
 
 from icestream import types as t
 from icestream.functions import Scope
-from icestream.functions.bind import Binder, result_type
+from icestream.functions.bind import Binder, Subquery
+from icestream.functions.conversions import PlaceOf, result_type
 from icestream.functions.expressions import (
     AggregateCall,
     Call,
@@ -25,9 +26,19 @@ from icestream.types import Type
 _NOWHERE = exp.Null()
 
 
+def binder_of(
+    scope: Scope,
+    place_of: PlaceOf,
+    subquery: Subquery | None = None,
+    windows: Mapping[str, exp.Expression] | None = None,
+) -> Binder:
+    """The binder of expressions over those columns. `subquery` is asked for the queries inside them."""
+    return Binder(scope=scope, place_of=place_of, subquery=subquery, windows=windows or {})
+
+
 def call(name: str, *args: Expr) -> Expr:
     """A scalar function or operator."""
-    return Binder(Scope(), lambda _: None, None).call(name, args, _NOWHERE)
+    return binder_of(Scope(), lambda _: None).call(name, args, _NOWHERE)
 
 
 def both(conditions: Iterable[Expr]) -> Expr | None:

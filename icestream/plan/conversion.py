@@ -8,9 +8,8 @@ from sqlglot import exp
 
 from icestream import types as t
 from icestream.functions import Scope
-from icestream.functions.bind import Binder
 from icestream.functions.expressions import Expr, Literal
-from icestream.plan.calls import converted
+from icestream.plan.calls import binder_of, converted
 from icestream.plan.logical import Item, Node, Project
 from icestream.plan.rewrite import refs
 from icestream.types import Type
@@ -33,7 +32,7 @@ def convert(node: Node, types: Sequence[Type]) -> Node:
 def _adapted(expr: Expr, type: Type) -> Expr:
     """An untyped literal reads as the type that its place has."""
     if isinstance(expr, Literal) and expr.type == t.NULL:
-        return Binder(Scope(), lambda _: None, None).coerce(expr, type, exp.Null())
+        return binder_of(Scope(), lambda _: None).coerce(expr, type, exp.Null())
     return expr
 
 

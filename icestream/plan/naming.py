@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from icestream import types as t
-from icestream.functions.bind import bind_type, identifier
+from icestream.functions.bind import bind_type
 from icestream.functions.trees import OPERATORS, call_of
 from icestream.types import ArrayType, NumericType, Type
 
@@ -28,9 +28,9 @@ def _name(tree: exp.Expression) -> tuple[str, int]:
         case exp.Alias():
             return tree.alias, 2
         case exp.Column() | exp.Identifier():
-            return identifier(tree.this if isinstance(tree, exp.Column) else tree), 2
+            return tree.name, 2
         case exp.Dot():
-            return identifier(tree.expression), 2
+            return tree.expression.name, 2
         case exp.Paren() | exp.Filter() | exp.Window() | exp.WithinGroup() | exp.Bracket():
             return _name(tree.this)
         case exp.IgnoreNulls() | exp.RespectNulls() | exp.Collate():

@@ -13,9 +13,9 @@ from sqlglot import exp
 
 from icestream import types as t
 from icestream.errors import NotSupportedError, SqlError, did_you_mean
-from icestream.functions.bind import Binder
 from icestream.functions.coercion import common_type, describe
 from icestream.functions.expressions import ColumnRef, Expr, Sort
+from icestream.plan.calls import binder_of
 from icestream.plan.clauses import refuse
 from icestream.plan.conversion import as_texts, convert
 from icestream.plan.limits import limited
@@ -190,7 +190,7 @@ def _values(tree: exp.Values, ctx: Context) -> Output:
     for row, written in zip(rows, tree.expressions, strict=True):
         if len(row) != len(rows[0]):
             raise SqlError("VALUES lists must all be the same length", place=ctx.place_of(written))
-    binder = Binder(FromScope(outer=ctx.outer), ctx.place_of, None)
+    binder = binder_of(FromScope(outer=ctx.outer), ctx.place_of)
     columns: list[tuple[Expr, ...]] = []
     for index in range(len(rows[0])):
         trees = [row[index] for row in rows]

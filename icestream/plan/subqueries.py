@@ -18,7 +18,7 @@ from icestream.functions.bind import Binder
 from icestream.functions.expressions import ColumnRef, Expr, Literal, Row, Sort
 from icestream.functions.trees import OPERATORS
 from icestream.plan import calls
-from icestream.plan.calls import both, call
+from icestream.plan.calls import binder_of, both, call
 from icestream.plan.clauses import conditions, refuse
 from icestream.plan.decorrelate import decorrelate
 from icestream.plan.logical import (
@@ -62,7 +62,7 @@ class Subqueries:
     @property
     def binder(self) -> Binder:
         """The binder of expressions, which asks here for the subqueries in them."""
-        return Binder(self.scope, self.ctx.place_of, self.value, self.windows)
+        return binder_of(self.scope, self.ctx.place_of, self.value, self.windows)
 
     def bind(self, tree: exp.Expression) -> Expr:
         """An expression. A bare string literal or NULL stays of unknown type."""

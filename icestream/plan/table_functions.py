@@ -10,6 +10,7 @@ from icestream import types as t
 from icestream.errors import NotSupportedError, Place, SqlError
 from icestream.functions.bind import Binder
 from icestream.functions.expressions import Call, ColumnRef, Interval, Literal, columns_used
+from icestream.plan.calls import binder_of
 from icestream.plan.joins import on_condition, refuse_twice
 from icestream.plan.logical import ONE_ROW, Filter, Item, JoinKind, Project, Unnest, WindowTable
 from icestream.plan.rewrite import refs
@@ -48,7 +49,7 @@ def function(
     """The rows of a function. If it looks at `left`, they stand beside it; else it is a relation of its own."""
     if isinstance(called, exp.Table):
         called = called.this
-    binder = Binder(left.scope if left else FromScope(outer=ctx.outer), ctx.place_of, None)
+    binder = binder_of(left.scope if left else FromScope(outer=ctx.outer), ctx.place_of)
     bound = [_call(c, called, binder, ctx) for c in _calls(called)]
     looks = left is not None and any(columns_used(b) for b in bound)
     items = tuple(Item(ctx.names.fresh(b.function.name), b) for b in bound)
@@ -127,7 +128,7 @@ def window(tree: exp.Expression, source: Source, ctx: Context) -> tuple[Output, 
     if len(args) not in (wanted, wanted + 1):
         lengths = "a size" if kind == "tumble" else "a slide and a size"
         raise SqlError(f"{kind} takes a relation, a time column and {lengths}", place=place)
-    binder = Binder(source.scope, ctx.place_of, None)
+    binder = binder_of(source.scope, ctx.place_of)
     time = binder.visit(args[1])
     if not isinstance(time, ColumnRef) or time.type not in (t.DATE, t.TIMESTAMP, t.TIMESTAMPTZ):
         raise SqlError(
