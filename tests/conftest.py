@@ -10,7 +10,10 @@ import pytest
 from icestream.dev.broker import Broker
 from tests.services import kafka as kafka_client
 from tests.services.aws import AwsServer
+from tests.services.postgres import postgres
 from tests.services.rest_catalog import RestCatalogServer
+
+__all__ = ["postgres"]
 
 TopicFactory = Callable[..., str]
 Produce = Callable[..., int]
