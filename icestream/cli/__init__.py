@@ -18,8 +18,8 @@ FENCED = 3
 FAILURE_LINES = 300
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command and give its exit code: 0 fine, 1 an error, 2 wrong usage, 3 fenced by a newer process."""
+def command_line() -> argparse.ArgumentParser:
+    """All commands and their flags."""
     parser = argparse.ArgumentParser(
         prog="icestream",
         description="SQL-first streaming into Apache Iceberg, exactly once, on Apache Spark.",
@@ -28,7 +28,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for module in (run, sql, plan, status, demo, dev, doctor):
         module.add_parser(commands)
-    args = parser.parse_args(argv)
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command and give its exit code: 0 fine, 1 an error, 2 wrong usage, 3 fenced by a newer process."""
+    args = command_line().parse_args(argv)
     try:
         return int(args.run(args))
     except FencedError as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import re
+from pathlib import Path
 
 from icestream.config import DEFAULT_HOME, EngineSettings, Home
 from icestream.errors import ConfigError
@@ -15,6 +16,7 @@ def add_home(parser: argparse.ArgumentParser) -> None:
     """--home DIR"""
     parser.add_argument(
         "--home",
+        metavar="DIR",
         default=os.environ.get("ICESTREAM_HOME", DEFAULT_HOME),
         help=f"where the engine keeps its state (default: $ICESTREAM_HOME or {DEFAULT_HOME})",
     )
@@ -25,15 +27,20 @@ def add_engine(parser: argparse.ArgumentParser) -> None:
     add_home(parser)
     defaults = EngineSettings()
     parser.add_argument(
-        "--master", default=defaults.master, help="Spark master (default: %(default)s)"
+        "--master",
+        metavar="URL",
+        default=defaults.master,
+        help="Spark master (default: %(default)s)",
     )
     parser.add_argument(
         "--memory",
+        metavar="SIZE",
         default=defaults.driver_memory,
         help="memory of Spark's driver (default: %(default)s)",
     )
     parser.add_argument(
         "--epoch-interval",
+        metavar="TIME",
         default=f"{defaults.epoch_interval:g}s",
         help="time between epochs while data arrives (default: %(default)s)",
     )
@@ -42,6 +49,20 @@ def add_engine(parser: argparse.ArgumentParser) -> None:
 def home_of(args: argparse.Namespace) -> Home:
     """The home that was named."""
     return Home.at(args.home)
+
+
+def script_at(path: Path) -> str:
+    """The SQL of a script, or of a Kafka Connect configuration (.json) turned into it."""
+    try:
+        text = path.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise ConfigError(f"{path} cannot be read: {reason}") from error
+    if path.suffix != ".json":
+        return text
+    from icestream.connect import script_of
+
+    return script_of(text, str(path))
 
 
 def settings_of(args: argparse.Namespace) -> EngineSettings:

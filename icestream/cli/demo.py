@@ -31,14 +31,21 @@ def add_parser(commands: Any) -> None:
         "demo", help="see it work: Kafka to Iceberg on this machine", description=__doc__
     )
     parser.add_argument(
-        "--seconds", type=int, default=60, help="seconds of data (default: %(default)s)"
+        "--seconds",
+        metavar="N",
+        type=int,
+        default=60,
+        help="seconds of data (default: %(default)s)",
     )
     parser.add_argument(
-        "--rate", type=int, default=2000, help="events a second (default: %(default)s)"
+        "--rate", metavar="N", type=int, default=2000, help="events a second (default: %(default)s)"
     )
     parser.add_argument("--forever", action="store_true", help="go on until Ctrl-C")
     parser.add_argument(
-        "--home", default=".icestream/demo", help="where it lives (default: %(default)s)"
+        "--home",
+        metavar="DIR",
+        default=".icestream/demo",
+        help="where it lives (default: %(default)s)",
     )
     parser.set_defaults(run=run)
 

@@ -26,7 +26,11 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     kafka.add_argument("--port", type=int, default=9092, help="0 for any free one (default 9092)")
     kafka.add_argument("--dir", type=Path, help="keeps topics there (default: gone when it stops)")
     kafka.add_argument(
-        "--partitions", type=int, default=1, metavar="N", help="of a topic made on first use"
+        "--partitions",
+        type=int,
+        default=1,
+        metavar="N",
+        help="of a topic made on first use (default 1)",
     )
     kafka.set_defaults(run=run_dev_kafka)
 

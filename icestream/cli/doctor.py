@@ -18,6 +18,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Literal
 
+from icestream.cli.arguments import add_home
 from icestream.dev import jars
 from icestream.dev.child import HOST
 from icestream.dev.java import NEWEST_KNOWN, find_java
@@ -49,8 +50,12 @@ class Finding:
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Adds `doctor` to the command line."""
-    doctor = subparsers.add_parser("doctor", help="check Java, packages, ports, disk and memory")
-    doctor.add_argument("--home", type=Path, default=Path(".icestream"), help="the home to check")
+    doctor = subparsers.add_parser(
+        "doctor",
+        help="check Java, packages, ports, disk and memory",
+        description="Is this machine fit to run the engine? One line a check, with a remedy.",
+    )
+    add_home(doctor)
     doctor.add_argument("--resolve", action="store_true", help="fetch missing JVM packages")
     doctor.set_defaults(run=run)
 
@@ -58,7 +63,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 def run(args: argparse.Namespace) -> int:
     """Prints one line a check; 1 if any of them failed."""
     failed = False
-    for finding in examine(args.home, resolve=args.resolve):
+    for finding in examine(Path(args.home), resolve=args.resolve):
         print(finding, flush=True)
         failed = failed or finding.verdict == "FAIL"
     return 1 if failed else 0

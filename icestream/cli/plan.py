@@ -7,15 +7,16 @@ from pathlib import Path
 from typing import Any
 
 from icestream.catalog.show import explain_object
-from icestream.cli.arguments import add_home, home_of
+from icestream.cli.arguments import add_home, home_of, script_at
 from icestream.engine import Engine
-from icestream.errors import ConfigError
 
 
 def add_parser(commands: Any) -> None:
     """Declare the command."""
     parser = commands.add_parser("plan", help="what a script would change", description=__doc__)
-    parser.add_argument("file", metavar="FILE")
+    parser.add_argument(
+        "file", metavar="FILE", help="a SQL script, or a Kafka Connect sink configuration (.json)"
+    )
     add_home(parser)
     parser.set_defaults(run=run)
 
@@ -23,14 +24,7 @@ def add_parser(commands: Any) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print one line an object, and the plan of each new one."""
     path = Path(args.file)
-    try:
-        text = path.read_text()
-    except OSError as error:
-        raise ConfigError(f"{path} cannot be read: {error.strerror}") from error
-    if path.suffix == ".json":
-        from icestream.connect import script_of
-
-        text = script_of(text, str(path))
+    text = script_at(path)
     counts = {"create": 0, "differs": 0, "unchanged": 0}
     with Engine(home_of(args)) as engine:
         for change in engine.plan(text, str(path)):

@@ -8,7 +8,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from icestream.cli.arguments import add_engine, home_of, settings_of
+from icestream.cli.arguments import add_engine, home_of, script_at, settings_of
 from icestream.cli.display import Display
 from icestream.engine import Engine
 from icestream.errors import ConfigError
@@ -62,16 +62,7 @@ def run(args: argparse.Namespace) -> int:
 
 def apply(engine: Engine, path: Path, display: Display) -> None:
     """Apply one file; the results go to the display."""
-    try:
-        text = path.read_text()
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-        raise ConfigError(f"{path} cannot be read: {reason}") from error
-    if path.suffix == ".json":
-        from icestream.connect import script_of
-
-        text = script_of(text, str(path))
-    for result in engine.execute(text, str(path)):
+    for result in engine.execute(script_at(path), str(path)):
         display.result(result)
 
 

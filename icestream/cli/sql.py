@@ -16,7 +16,10 @@ def add_parser(commands: Any) -> None:
     parser = commands.add_parser("sql", help="run SQL statements on a home", description=__doc__)
     parser.add_argument("text", help="the statements; - reads them from standard input")
     parser.add_argument(
-        "--format", choices=tuple(FORMATS), default="table", help="how rows are printed"
+        "--format",
+        choices=tuple(FORMATS),
+        default="table",
+        help="how rows are printed (default: %(default)s)",
     )
     add_engine(parser)
     parser.set_defaults(run=run)

@@ -19,7 +19,12 @@ from icestream.runtime.lock import running
 def add_parser(commands: Any) -> None:
     """Declare the command."""
     parser = commands.add_parser("status", help="what a home is doing", description=__doc__)
-    parser.add_argument("--format", choices=("table", "json"), default="table")
+    parser.add_argument(
+        "--format",
+        choices=("table", "json"),
+        default="table",
+        help="for people or for programs (default: %(default)s)",
+    )
     add_home(parser)
     parser.set_defaults(run=run)
 
@@ -34,6 +39,8 @@ def run(args: argparse.Namespace) -> int:
             "stopped",
             "it ended without saying why; the next start recovers",
         )
+    if not status.updated and pid is None:
+        status.message = "nothing has run here yet: icestream run FILE.sql"
     status.pid = pid
     if args.format == "json":
         print(json.dumps(status.as_dict(), indent=2))
