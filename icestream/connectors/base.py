@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from icestream.lake.catalogs import Lake
+    from icestream.lake.table import LakeTable
 
 RAW = ("stream", "partition", "offset", "timestamp", "key", "headers", "value")
 """The columns of a raw record: where it was, when, its key and headers, and the payload to decode."""
@@ -69,6 +70,10 @@ class Source(ABC):
 
     def acknowledge(self, end: Offset) -> None:  # noqa: B027
         """Everything before `end` is durable in every table. Called after the epoch log's commit; may be lost."""
+
+    def tables(self) -> list[LakeTable]:
+        """Tables that the source keeps for itself in the lake; the engine tidies them."""
+        return []
 
     def close(self) -> None:  # noqa: B027
         """Release clients and threads."""

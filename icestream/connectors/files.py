@@ -30,6 +30,7 @@ from icestream.connectors.files_options import (
 from icestream.connectors.files_read import CsvLayout, FileEntry, Piece
 from icestream.errors import ConnectorError
 from icestream.lake.stamp import Offset
+from icestream.lake.table import LakeTable
 from icestream.types import BIGINT, TIMESTAMPTZ, VARCHAR, backtick, spark_type
 
 logger = logging.getLogger("icestream.files")
@@ -89,6 +90,10 @@ class FileSource(Source):
                 break
             at += 1
         return {"files": min(max(at, min(since["files"] + 1, end["files"])), end["files"])}
+
+    def tables(self) -> list[LakeTable]:
+        """The ledger."""
+        return [self.ledger.table]
 
     def count(self, start: Offset, end: Offset) -> int | None:
         """Unknown without reading, but for an empty range."""

@@ -70,11 +70,10 @@ class Ledger:
             try:
                 self._append(new)
                 return
-            except LakeError:
-                before = len(self.files)
-                self.load(again=True)
-                if len(self.files) == before or attempt + 1 == ATTEMPTS:
+            except LakeError:  # another process was quicker, or the table was tidied
+                if attempt + 1 == ATTEMPTS:
                     raise
+                self.load(again=True)
 
     def _append(self, new: list[FileEntry]) -> None:
         first = len(self.files)

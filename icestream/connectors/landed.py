@@ -8,7 +8,9 @@ must belong together: a checkpoint that is lost while the table has rows is an e
 from __future__ import annotations
 
 import json
+import shutil
 import time
+import uuid
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -21,9 +23,10 @@ from pyspark.sql import DataFrame
 from icestream.connectors.base import Context, Source, SourceConnector
 from icestream.connectors.iceberg import SnapshotRanges
 from icestream.errors import ConnectorError, NotSupportedError, RangeLostError, SqlError
-from icestream.lake.catalogs import LAKE, OWNER, SYSTEM, TABLE_PROPERTIES
+from icestream.lake.catalogs import LAKE, OWNER, SYSTEM, TABLE_PROPERTIES, literal
 from icestream.lake.jvm import java_message
 from icestream.lake.stamp import Offset
+from icestream.lake.table import LakeTable
 from icestream.sql.options import OptionSpec, PrefixSpec, Settings
 from icestream.types import backtick, spark_type
 
@@ -78,6 +81,10 @@ class LandedSource(Source):
         """Whole snapshots of the landing table, at least one."""
         return self.ranges.advance(since, end, limit)
 
+    def tables(self) -> list[LakeTable]:
+        """The table that the stream lands in."""
+        return [self.table]
+
     def count(self, start: Offset, end: Offset) -> int | None:
         """The rows that were landed in the range."""
         return self.ranges.count(start, end)
@@ -106,17 +113,23 @@ class LandedSource(Source):
             raise self._failed(error) from error
 
     def _prepare(self) -> None:
-        """Make the landing table with the stream's own columns."""
+        """Make the landing table, with the stream's own columns, and name the query that will fill it."""
         if self.lake.exists(self.table):
             return
+        shutil.rmtree(self.checkpoint, ignore_errors=True)
         self.lake.create_namespace(self.table.parts[:-1])
-        empty = self.spark.createDataFrame([], self._stream().schema)
-        writer = empty.writeTo(self.table.sql).using("iceberg")
-        properties = TABLE_PROPERTIES | {"format-version": "3", OWNER: self.key}
-        for key, value in properties.items():
-            writer = writer.tableProperty(key, value)
+        java = self.spark._jvm.org.apache.spark.sql.types.DataType
+        columns = java.fromJson(self._stream().schema.json()).toDDL()
+        properties = TABLE_PROPERTIES | {
+            "format-version": "3",
+            OWNER: self.key,
+            QUERY: str(uuid.uuid4()),
+        }
+        listed = ", ".join(f"{literal(k)} = {literal(v)}" for k, v in properties.items())
         try:
-            writer.create()
+            self.spark.sql(
+                f"CREATE TABLE {self.table.sql} ({columns}) USING iceberg TBLPROPERTIES ({listed})"
+            )
         except (Py4JJavaError, PySparkException) as error:
             raise self._failed(error) from error
 
@@ -140,31 +153,27 @@ class LandedSource(Source):
         self._check_checkpoint()
         options = {"checkpointLocation": self.checkpoint.as_uri(), "fanout-enabled": "true"}
         try:
-            query = writer.options(**options).format("iceberg").toTable(self.table.sql)
+            return writer.options(**options).format("iceberg").toTable(self.table.sql)
         except (Py4JJavaError, PySparkException) as error:
             raise self._failed(error) from error
-        if dict(self.table.load().properties()).get(QUERY) is None:
-            self.spark.sql(
-                f"ALTER TABLE {self.table.sql} SET TBLPROPERTIES ('{QUERY}' = '{query.id}')"
-            )
-        return query
 
     def _check_checkpoint(self) -> None:
-        """The checkpoint must be the one that filled the table."""
-        try:
-            present = json.loads((self.checkpoint / "metadata").read_text())["id"]
-        except (OSError, ValueError, KeyError):
-            present = None
-        recorded = dict(self.table.load().properties()).get(QUERY)
-        if recorded is None and self.table.head() is None:
+        """The checkpoint must be that of the query that fills the table; before the first row, it is made so."""
+        metadata = self.checkpoint / "metadata"
+        java = self.table.load()
+        query = dict(java.properties())[QUERY]
+        if metadata.exists() and json.loads(metadata.read_text()).get("id") == query:
             return
-        if present is None or (recorded is not None and recorded != present):
+        head = self.table.head(java)
+        if head is not None:
             raise RangeLostError(
                 f"source {self.name}: the landing checkpoint {self.checkpoint} is not the one that "
                 f"filled {self.table.name}; going on would copy rows twice",
                 object=self.name,
                 remedy="restore the directory, or drop the source and create it again",
             )
+        self.checkpoint.mkdir(parents=True, exist_ok=True)
+        metadata.write_text(json.dumps({"id": query}))
 
     def _failed(self, error: Exception) -> ConnectorError:
         text = java_message(error) if isinstance(error, Py4JJavaError) else str(error).strip()

@@ -145,6 +145,11 @@ class Lake:
             raise self.unreachable(self.table(*name, "*", owned=False), error) from error
         self._namespaces.add(name)
 
+    def tables(self, *namespace: str) -> list[LakeTable]:
+        """All tables of a namespace."""
+        rows = self.spark.sql(f"SHOW TABLES IN {'.'.join(map(backtick, namespace))}").collect()
+        return [self.table(*namespace, row.tableName, owned=True) for row in rows]
+
     def drop(self, table: LakeTable) -> None:
         """Drop the table and its files."""
         self.spark.sql(f"DROP TABLE IF EXISTS {table.sql} PURGE")

@@ -7,13 +7,14 @@ stream goes on: a table is none the worse for being tidied later.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 
 from icestream.config import EngineSettings
+from icestream.errors import LakeError
 from icestream.lake.catalogs import LAKE, Lake
 from icestream.lake.log import EpochLog
 from icestream.lake.stamp import Record
@@ -35,24 +36,38 @@ class Housekeeper:
         self._commits: Counter[str] = Counter()
         self._files: Counter[str] = Counter()
 
-    def after_epoch(self, tables: Mapping[str, LakeTable], log: EpochLog, record: Record) -> None:
-        """Called when an epoch is complete."""
-        for key, table in [*tables.items(), ("", log.table)]:
-            if table.parts[0] != LAKE:
-                continue
-            head = log.head if table is log.table else record.objects[key].snapshot
-            if self._seen.get(key) == head:
-                continue
-            self._seen[key] = head
-            self._commits[key] += 1
-            if self._commits[key] % CHECK_EVERY:
-                continue
-            try:
-                if table is not log.table:
-                    self._merge(key, table)
-                self._expire(table, _needed(key, record), 2 if table is log.table else None)
-            except (Py4JJavaError, PySparkException) as error:
-                self.notice(f"tidying {table.name} failed: {str(error).splitlines()[0][:200]}")
+    def after_epoch(
+        self,
+        tables: Mapping[str, LakeTable],
+        feed_tables: Mapping[str, Sequence[LakeTable]],
+        log: EpochLog,
+        record: Record,
+    ) -> None:
+        """Called when an epoch is complete, with the tables of objects and those that feeds keep for themselves."""
+        for key, table in tables.items():
+            if table.parts[0] == LAKE and key in record.objects:
+                self._look_after(table, record.objects[key].snapshot, _needed(key, record))
+        for key, own in feed_tables.items():
+            for table in own:
+                self._look_after(table, record.epoch, _positions(key, record))
+        self._look_after(log.table, log.head, set(), retained=2)
+
+    def _look_after(
+        self, table: LakeTable, mark: int | None, needed: set[int], retained: int | None = None
+    ) -> None:
+        """Tidy a table once it has changed (its `mark` did) often enough."""
+        if self._seen.get(table.name) == mark:
+            return
+        self._seen[table.name] = mark
+        self._commits[table.name] += 1
+        if self._commits[table.name] % CHECK_EVERY:
+            return
+        try:
+            if retained is None:
+                self._merge(table)
+            self._expire(table, needed, retained)
+        except (Py4JJavaError, PySparkException, LakeError) as error:
+            self.notice(f"tidying {table.name} failed: {str(error).splitlines()[0][:200]}")
 
     def _expire(self, table: LakeTable, needed: set[int], retained: int | None) -> None:
         java = table.load()
@@ -64,11 +79,11 @@ class Housekeeper:
                 operation.expireSnapshotId(snapshot)
             operation.cleanExpiredFiles(True).commit()
 
-    def _merge(self, key: str, table: LakeTable) -> None:
+    def _merge(self, table: LakeTable) -> None:
         """Merge the lowest tier of files that has gathered enough of them."""
         head = table.head()
         files = int(head.summary.get("total-data-files", 0)) if head else 0
-        if files - self._files[key] < self.settings.merge_small_files_at:
+        if files - self._files[table.name] < self.settings.merge_small_files_at:
             return
         largest = max(t.below for t in TIERS)
         small = self.lake.spark.table(f"{table.sql}.files").filter(
@@ -79,7 +94,7 @@ class Housekeeper:
         if tier is not None:
             self._rewrite(table, tier)
         after = table.head()
-        self._files[key] = int(after.summary.get("total-data-files", 0)) if after else 0
+        self._files[table.name] = int(after.summary.get("total-data-files", 0)) if after else 0
 
     def _rewrite(self, table: LakeTable, tier: Tier) -> None:
         options = {
@@ -98,10 +113,12 @@ class Housekeeper:
 
 def _needed(key: str, record: Record) -> set[int]:
     """Snapshots of an object's table that the record or a reader of the object still refers to."""
-    at = record.objects.get(key)
-    needed = {at.snapshot} if at is not None else set()
-    for reader in record.objects.values():
-        offset = (reader.position or {}).get(f"@{key}")
-        if offset is not None:
-            needed.add(offset["snapshot"])
-    return {s for s in needed if s is not None}
+    at = record.objects[key].snapshot
+    return _positions(f"@{key}", record) | ({at} if at is not None else set())
+
+
+def _positions(source: str, record: Record) -> set[int]:
+    """Snapshots at which readers of a source stand, where its positions are snapshots."""
+    offsets = [record.sources.get(source, {})]
+    offsets += [(reader.position or {}).get(source, {}) for reader in record.objects.values()]
+    return {o["snapshot"] for o in offsets if o.get("snapshot") is not None}

@@ -80,8 +80,7 @@ class Pipeline:
         if not self.lake.exists(log.table):
             self.lake.create(log.table, [("unused", BOOLEAN)], properties={OWNER: "log"})
         self.record = log.newest() or self.record
-        if self.record.incarnation > self.incarnation:
-            self.incarnation = self.record.incarnation + 1
+        self.incarnation = max(self.incarnation, self.record.incarnation + 1)
         faults.reach("recovering")
         self._commit_record(incarnation=self.incarnation, plan=plan_version)
         self.attach(objects, plan_version, fence=True)
@@ -89,18 +88,24 @@ class Pipeline:
     def attach(self, objects: Sequence[Object], plan_version: int, fence: bool = False) -> None:
         """Make the running plan that of these objects. What the record does not know yet is prepared and added;
         what it knows and the objects lack is forgotten."""
+        before, old_plan = self.record, self.plan
         plan = make_plan(objects)
-        self._open_parts(plan)
-        if fence:
-            self._recover()
-        self._add_new(plan)
+        try:
+            self._open_parts(plan)
+            if fence:
+                self._recover()
+                before = self.record
+            self._add_new(plan)
+        except BaseException:
+            self._open_parts(old_plan)
+            raise
         keys = {t.key for t in plan.tasks} | {f.dead_key for f in plan.feeds}
         objects_at = {k: v for k, v in self.record.objects.items() if k in keys}
         sources = {k: v for k, v in self.record.sources.items() if k in self.runtime.feeds}
         changed = (objects_at, sources, plan_version) != (
-            self.record.objects,
-            self.record.sources,
-            self.record.plan,
+            before.objects,
+            before.sources,
+            before.plan,
         )
         if changed:
             self._commit_record(plan=plan_version, objects=objects_at, sources=sources)
@@ -131,6 +136,10 @@ class Pipeline:
         """Every Iceberg table the pipeline writes, by the key it has in the record."""
         targets = {k: t for k, t in self.runtime.targets.items() if isinstance(t, LakeTable)}
         return targets | {f.dead_key: self.runtime.letters[f.key] for f in self.plan.feeds}
+
+    def _feed_tables(self) -> dict[str, list[LakeTable]]:
+        """Tables that connectors keep for themselves, by feed."""
+        return {key: feed.source.tables() for key, feed in self.runtime.feeds.items()}
 
     def _recover(self) -> None:
         """Fence every table, then complete the epoch that was interrupted, if one was."""
@@ -196,10 +205,7 @@ class Pipeline:
                 start = self.runtime.feeds[feed.key].source.start()
                 sources.setdefault(feed.key, start)
                 table = self.runtime.letters[feed.key]
-                if self.lake.exists(table):
-                    self.lake.drop(table)
-                columns = [*DEAD_LETTER_COLUMNS]
-                self.lake.create(table, columns, properties={OWNER: feed.dead_key})
+                self._prepare_letters(table, feed.dead_key)
                 objects[feed.dead_key] = self._first(feed.dead_key, table, {})
         for task in plan.tasks:
             if task.key not in objects:
@@ -208,6 +214,14 @@ class Pipeline:
                 begin = self._start(task, sources, objects)
                 objects[task.key] = self._first(task.key, target, begin)
         self.record = replace(self.record, objects=objects, sources=sources)
+
+    def _prepare_letters(self, table: LakeTable, key: str) -> None:
+        """A feed's dead-letter table. One that is there already, from readers now gone, keeps its letters."""
+        if self.lake.exists(table):
+            if dict(table.load().properties()).get(OWNER) == key:
+                return
+            self.lake.drop(table)
+        self.lake.create(table, DEAD_LETTER_COLUMNS, properties={OWNER: key})
 
     def _start(
         self, task: Task, sources: Mapping[str, Offset], objects: Mapping[str, ObjectAt]
@@ -287,13 +301,14 @@ class Pipeline:
             failures = 0
             if done is not None:
                 report(done)
-                self.housekeeper.after_epoch(self._tables(), self.runtime.log, self.record)
+                self.housekeeper.after_epoch(
+                    self._tables(), self._feed_tables(), self.runtime.log, self.record
+                )
             if once and done is None:
                 return
-            if done is None or not done.behind:
-                pause = self.settings.epoch_interval - (time.monotonic() - began)
-                if not once and pause > 0:
-                    stop.wait(pause)
+            throttled = any(f.rate_limit for f in self.runtime.feeds.values())
+            if throttled or not (once or (done is not None and done.behind)):
+                stop.wait(max(0.0, self.settings.epoch_interval - (time.monotonic() - began)))
 
     def step(
         self, goal: Mapping[str, Offset] | None = None, *, force: bool = False
@@ -406,6 +421,10 @@ class Pipeline:
                 self.lake.drop(self.lake.table(LAKE, object.schema, object.name, owned=True))
             if isinstance(object, Source | Table | Connector):
                 self.lake.drop(self.lake.table(LAKE, DEAD_LETTERS, object.name, owned=True))
+        gone = {object.key for object in objects}
+        for table in self.lake.tables(LAKE, SYSTEM):
+            if dict(table.load().properties()).get(OWNER) in gone:
+                self.lake.drop(table)
 
     def close(self) -> None:
         """Close all connectors. Called after the loop has ended."""
