@@ -43,19 +43,24 @@ OPTIONS: tuple[OptionSpec, ...] = (
         choices=("merge-on-read", "copy-on-write"),
         help="how rows are replaced",
     ),
-    OptionSpec("auto.schema.change", "bool", False, "columns of the source's changes"),
+    OptionSpec("auto.schema.change", "bool", False, "follow changes of the source's columns"),
     OptionSpec("snapshot", "bool", True, "begin with the rows that are there already"),
     OptionSpec("enable_compaction", "bool", False, "merge the table's small files"),
     OptionSpec("compaction_interval_sec", "int", 3600, "seconds between compactions"),
     OptionSpec(
-        "compaction.type", default="full", choices=("full", "small-files", "files-with-delete")
+        "compaction.type",
+        default="full",
+        choices=("full", "small-files", "files-with-delete"),
+        help="which files are merged",
     ),
-    OptionSpec("compaction.target_file_size_mb", "int", 1024),
-    OptionSpec("compaction.small_files_threshold_mb", "int", 64),
-    OptionSpec("compaction.delete_files_count_threshold", "int", 256),
+    OptionSpec("compaction.target_file_size_mb", "int", 1024, "how large merged files become"),
+    OptionSpec("compaction.small_files_threshold_mb", "int", 64, "how large a small file may be"),
+    OptionSpec(
+        "compaction.delete_files_count_threshold", "int", 256, "delete files that ask for a merge"
+    ),
     OptionSpec("enable_snapshot_expiration", "bool", False, "expire the table's old snapshots"),
-    OptionSpec("snapshot_expiration_max_age_millis", "int"),
-    OptionSpec("snapshot_expiration_retain_last", "int"),
+    OptionSpec("snapshot_expiration_max_age_millis", "int", help="how old snapshots may become"),
+    OptionSpec("snapshot_expiration_retain_last", "int", help="how many snapshots stay"),
 )
 
 _NOT_YET = (

@@ -6,6 +6,8 @@ import datetime as dt
 import gzip
 import json
 import os
+import socket
+import time
 import uuid
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -541,6 +543,7 @@ def test_landed_files(lake: Lake, tmp_path: Path) -> None:
     end = source.latest(middle)
     assert source.latest(end) == end
     keeps_contract(statement, start, middle, end)
+    source.latest(middle)
     assert source.count(middle, end) == 1
     restarted = statement.open()
     assert restarted.latest(end) == end
@@ -584,15 +587,22 @@ def test_landed_batch_that_was_committed_twice(lake: Lake, tmp_path: Path) -> No
 
 def test_landed_rate(lake: Lake) -> None:
     columns = [("timestamp", t.TIMESTAMPTZ), ("value", t.BIGINT)]
+    began = str(int(time.time() - 3) * 1000)  # a batch for each second since
     statement = landed(
         lake,
         columns,
         format="rate-micro-batch",
-        **{"option.rowsPerBatch": "10", "option.numPartitions": "1"},
+        **{
+            "option.rowsPerBatch": "10",
+            "option.startTimestamp": began,
+            "option.numPartitions": "1",
+        },
     )
     source = statement.open()
     first = source.latest(source.start())
+    time.sleep(1.1)
     second = source.latest(first)
+    assert second != first
     keeps_contract_of_pushed(source, source.start(), first, second)
     unknown = landed(lake, columns, format="kafkaesque")
     with pytest.raises(ConnectorError, match="kafkaesque"):
@@ -601,9 +611,6 @@ def test_landed_rate(lake: Lake) -> None:
 
 def test_landed_in_the_background(lake: Lake) -> None:
     """A source that pushes: its query runs until the source is closed."""
-    import socket
-    import time
-
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = str(server.getsockname()[1])
         statement = landed(
@@ -616,10 +623,10 @@ def test_landed_in_the_background(lake: Lake) -> None:
         connection, _ = server.accept()
         with connection:
             connection.sendall(b"one\ntwo\n")
-            deadline = time.monotonic() + 60
-            while source.latest(end) == end and time.monotonic() < deadline:
+            deadline = time.monotonic() + 120
+            while not source.count(start, end) and time.monotonic() < deadline:
                 time.sleep(0.2)
-            end = source.latest(end)
+                end = source.latest(start)
             source.close()
     assert rows(source, start, end, ["value"]) == Counter(["Row(value='one')", "Row(value='two')"])
 
