@@ -306,17 +306,16 @@ def _attached(left: Node, found: Pending, ctx: Context) -> Node:
     column = refs(found.node)[0]
     name = found.ref.name
     if not freed.lifted and not freed.defaults:
-        named = tuple(i for i in kept(freed.node) if i.name != column.name)
-        right = Project(freed.node, (*named, Item(name, column)))
+        value = Item(name, column)
         if not freed.conditions and has_one_row(freed.node):
-            return Join("cross", left, Project(freed.node, (Item(name, column),)))
-        return Project(
-            Join("left", left, right, both(freed.conditions)), (*kept(left), Item(name, found.ref))
-        )
+            return Join("cross", left, Project(freed.node, (value,)))
+        right = Project(freed.node, (*kept(freed.node), value))
+        joined = Join("left", left, right, both(freed.conditions))
+        return Project(joined, (*kept(left), Item(name, found.ref)))
     marker = Item(ctx.names.fresh("found"), Literal(t.BOOLEAN, True))
     right = Project(freed.node, (*kept(freed.node), marker))
     joined = Join("left", left, right, both(freed.conditions))
-    value = freed.lifted.get(column.name, column)
+    computed = freed.lifted.get(column.name, column)
     empty = freed.defaults.get(column.name, calls.null(column.type))
-    present = call("is not null", marker.ref)
-    return Project(joined, (*kept(left), Item(name, calls.choose(present, value, empty))))
+    chosen = calls.choose(call("is not null", marker.ref), computed, empty)
+    return Project(joined, (*kept(left), Item(name, chosen)))

@@ -302,3 +302,36 @@ SELECT tag, count(*) FROM orders o CROSS JOIN unnest(o.tags) AS u (tag) GROUP BY
 SELECT c.name, g FROM customers c, generate_series(1, c.id) AS g
 
 SELECT id FROM orders WHERE 2 = ANY (tags)
+
+-- subqueries that look far
+SELECT name, (SELECT count(*) FROM orders o FULL JOIN numbers n ON n.n = o.quantity AND o.customer = c.id WHERE n.n IS NOT NULL) AS k FROM customers c
+
+SELECT name, (SELECT max(r) FROM (SELECT rank() OVER (ORDER BY price) AS r FROM orders o WHERE o.customer = c.id) x) AS k FROM customers c
+
+SELECT name FROM customers c WHERE EXISTS (SELECT 1 FROM orders o WHERE o.customer = c.id UNION ALL SELECT 1 FROM numbers n WHERE n.n > c.id + 1)
+
+SELECT name, (SELECT count(*) FROM orders o LEFT JOIN numbers n ON n.n = o.quantity AND n.n = c.id) AS k FROM customers c
+
+SELECT id, (SELECT count(*) FROM unnest(o.tags) AS u (tag) WHERE tag > 1) AS k FROM orders o
+
+SELECT name FROM customers c WHERE 2 IN (SELECT quantity FROM orders o WHERE o.customer = c.id AND o.price > (SELECT avg(price) FROM orders i WHERE i.customer = c.id))
+
+SELECT name, (SELECT string_agg(item, ',' ORDER BY id) FROM orders o WHERE o.customer = c.id AND o.id IN (SELECT n FROM numbers n WHERE n.n <> c.id)) AS items FROM customers c
+
+SELECT c.name, x.n, y.m FROM customers c CROSS JOIN LATERAL (SELECT count(*) AS n FROM orders o WHERE o.customer = c.id) x CROSS JOIN LATERAL (SELECT x.n + c.id AS m) y
+
+SELECT c.name, l.d FROM customers c, LATERAL (SELECT DISTINCT item AS d FROM orders o WHERE o.quantity >= c.id) l
+
+SELECT name, id = ALL (SELECT customer FROM orders o WHERE o.item = 'tea' AND o.customer >= c.id) AS same FROM customers c
+
+SELECT item, sum(quantity) FROM orders o WHERE EXISTS (SELECT 1 FROM customers c WHERE c.id = o.customer) GROUP BY item HAVING sum(quantity) > (SELECT min(n) FROM numbers)
+
+WITH known AS (SELECT DISTINCT customer FROM orders) SELECT name, EXISTS (SELECT 1 FROM known k WHERE k.customer = c.id) AS k FROM customers c
+
+SELECT name, (SELECT customer FROM orders o WHERE o.customer = c.id GROUP BY customer) AS k FROM customers c
+
+SELECT name, (SELECT count(*) FROM (SELECT id FROM orders o WHERE o.customer = c.id LIMIT 2) x) AS few FROM customers c
+
+SELECT (SELECT c.name FROM customers c WHERE c.id = o.customer AND c.city = 'Bern') AS who, count(*) FROM orders o GROUP BY 1
+
+SELECT name FROM customers c WHERE (c.id, 3) IN (SELECT customer, quantity FROM orders) OR (SELECT bool_or(flag) FROM numbers n WHERE n.n = c.id)

@@ -6,7 +6,6 @@ import datetime
 import re
 from collections.abc import Iterator
 from decimal import Decimal
-from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -15,66 +14,18 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from icestream import types as t
-from icestream.errors import SqlError
 from icestream.plan.linear import linear
 from icestream.plan.logical import Node, Order, walk
-from icestream.plan.query import Relation, bind_query
 from icestream.plan.spark import render
-from icestream.sql import parse
-from icestream.sql.statements import Name, Select
-from icestream.types import Type, backtick, spark_type
+from icestream.types import backtick, spark_type
 from tests.services.postgres import PostgresServer, postgres
+from tests.spark.golden import TABLES, plan, queries
 from tests.spark_session import spark
 
 __all__ = ["postgres", "spark"]
 pytestmark = [pytest.mark.spark, pytest.mark.services]
 
-Columns = dict[str, Type]
-TABLES: dict[str, tuple[Columns, str]] = {
-    "orders": (
-        {
-            "id": t.INTEGER,
-            "customer": t.INTEGER,
-            "item": t.VARCHAR,
-            "price": t.NUMERIC,
-            "quantity": t.INTEGER,
-            "at": t.TIMESTAMP,
-            "tags": t.array(t.INTEGER),
-        },
-        """(1, 1, 'tea', 4.50, 2, '2024-01-01 10:00:00', '{1,2}'),
-           (2, 1, 'tea', 12.00, 1, '2024-01-01 10:04:59', '{2}'),
-           (3, 2, 'milk', 2.00, 3, '2024-01-01 10:05:00', '{}'),
-           (4, 2, NULL, NULL, NULL, NULL, NULL),
-           (5, NULL, 'tea', 7.25, 1, '2024-01-02 23:59:59.5', '{3,NULL}'),
-           (6, 4, 'milk', 2.00, 3, '2024-01-02 00:00:00', '{1,1}'),
-           (7, 1, 'milk', 12.00, 2, '2024-01-03 12:30:00', '{4,5,6}'),
-           (7, 1, 'milk', 12.00, 2, '2024-01-03 12:30:00', '{4,5,6}')""",
-    ),
-    "customers": (
-        {"id": t.INTEGER, "name": t.VARCHAR, "city": t.VARCHAR, "since": t.DATE},
-        """(1, 'ada', 'Bern', '2020-01-01'), (2, 'bob', 'Basel', '2021-06-30'),
-           (3, 'cy', NULL, NULL), (3, 'cy', 'Bern', '2022-02-02')""",
-    ),
-    "numbers": (
-        {"n": t.INTEGER, "x": t.DOUBLE, "flag": t.BOOLEAN},
-        "(1, 0.5, TRUE), (2, NULL, FALSE), (3, 'NaN', NULL), (NULL, -1.25, TRUE)",
-    ),
-    "nothing": ({"a": t.INTEGER, "b": t.VARCHAR}, ""),
-}
 POSTGRES = {t.VARCHAR: "text", t.array(t.INTEGER): "integer[]", t.NUMERIC: "numeric"}
-
-
-def cases() -> Iterator[Any]:
-    section, number = "", 0
-    for paragraph in (Path(__file__).parent / "queries.sql").read_text().split("\n\n"):
-        lines = paragraph.strip().splitlines()
-        comments = [line for line in lines if line.startswith("--")]
-        sql = "\n".join(line for line in lines if not line.startswith("--"))
-        if comments:
-            section, number = comments[-1].removeprefix("-- "), 0
-        if sql:
-            number += 1
-            yield pytest.param(sql, id=f"{section.replace(' ', '-')}-{number}")
 
 
 @pytest.fixture(scope="module")
@@ -90,18 +41,6 @@ def tables(spark: SparkSession, postgres: PostgresServer) -> Iterator[psycopg.Co
             schema = ", ".join(f"{backtick(c)} {spark_type(x)}" for c, x in columns.items())
             spark.createDataFrame(found, schema).createOrReplaceTempView(f"data_{name}")
         yield connection
-
-
-def relation(name: Name) -> Relation:
-    if name.name not in TABLES:
-        raise SqlError(f'relation "{name}" does not exist', place=name.place)
-    return Relation(f"{name.name}#1", name.name, tuple(TABLES[name.name][0].items()))
-
-
-def plan(sql: str) -> Node:
-    (statement,) = parse(sql)
-    assert isinstance(statement, Select)
-    return bind_query(statement.query, relation)
 
 
 def plain(value: Any) -> Any:
@@ -127,7 +66,7 @@ def on_spark(spark: SparkSession, node: Node, prefix: str = "data") -> DataFrame
     return spark.sql(render(node, {f"{name}#1": f"{prefix}_{name}" for name in TABLES}))
 
 
-@pytest.mark.parametrize("sql", list(cases()))
+@pytest.mark.parametrize("sql", [pytest.param(sql, id=name) for name, sql in queries()])
 def test_rows_are_those_of_postgres(
     sql: str, spark: SparkSession, tables: psycopg.Connection[Any]
 ) -> None:
@@ -184,7 +123,7 @@ def test_a_linear_plan_over_the_parts_is_the_plan_over_the_whole(
         for part in range(2):
             half = spark.table(f"data_{name}").where(f"pmod(hash(*), 2) = {part}")
             half.createOrReplaceTempView(f"part{part}_{name}")
-    nodes = [node for case in cases() if linear(node := plan(case.values[0])) is None]
+    nodes = [node for _, sql in queries() if linear(node := plan(sql)) is None]
     assert len(nodes) > 15
     for node in nodes:
         parts = [row for part in range(2) for row in on_spark(spark, node, f"part{part}").collect()]
