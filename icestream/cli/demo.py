@@ -20,6 +20,7 @@ from icestream.cli.run import stop_on_signals
 from icestream.config import EngineSettings, Home
 from icestream.dev.broker import Broker
 from icestream.engine import Engine
+from icestream.observe.report import EpochReport
 from icestream.result import Result
 
 TOPIC = "web.clickstream"
@@ -87,11 +88,15 @@ def run(args: argparse.Namespace) -> int:
             timer = threading.Timer(args.seconds, stop.set)
             timer.daemon = True
             timer.start()
+
+        def progress(report: EpochReport) -> None:
+            display.epoch(report, engine.status())
+
         with display:
-            engine.run(stop, report=lambda report: display.epoch(report, engine.status()))
+            engine.run(stop, report=progress)
+            clicks.stop()
+            engine.run(threading.Event(), once=True, report=progress)
             display.finished(engine.status(), stopped=True)
-        clicks.stop()
-        engine.run(threading.Event(), once=True)
         _summary(engine, home, display, clicks.sent)
     return 0
 
@@ -116,5 +121,5 @@ def _summary(engine: Engine, home: Home, display: Display, sent: int) -> None:
         f"  icestream status --home {here}\n"
         f"  icestream sql --home {here} 'SHOW CREATE SINK clickstream_to_iceberg'\n"
         f"  icestream sql --home {here} 'SELECT * FROM dead_letters.clickstream_events LIMIT 3'\n"
-        f"  the lake: {here}/lake (an Iceberg JDBC catalog on SQLite; PyIceberg, Spark and DuckDB read it)"
+        f"  {here}/lake: an Iceberg catalog on SQLite, which PyIceberg, Spark and DuckDB read"
     )

@@ -25,6 +25,7 @@ class Display:
         self.records = 0
 
     def __enter__(self) -> Display:
+        self.began = time.monotonic()
         if self.console.is_terminal:
             self.live = Live(Text("starting …"), console=self.console, refresh_per_second=4)
             self.live.start()
