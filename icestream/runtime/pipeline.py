@@ -20,7 +20,14 @@ from icestream.catalog.objects import (
     Table,
 )
 from icestream.config import EngineSettings
-from icestream.errors import ConnectorError, FencedError, IcestreamError, LakeError, RangeLostError
+from icestream.errors import (
+    ConnectorError,
+    FencedError,
+    IcestreamError,
+    LakeError,
+    RangeLostError,
+    SqlError,
+)
 from icestream.lake.catalogs import LAKE, OWNER, SYSTEM, Lake
 from icestream.lake.log import EpochLog
 from icestream.lake.stamp import ObjectAt, Offset, Record, Stamp
@@ -210,6 +217,7 @@ class Pipeline:
         for task in plan.tasks:
             if task.key not in objects:
                 target = self.runtime.targets[task.key]
+                self._check_alone(task.key, target)
                 prepare(task, target, self.lake)
                 begin = self._start(task, sources, objects)
                 objects[task.key] = self._first(task.key, target, begin)
@@ -222,6 +230,17 @@ class Pipeline:
                 return
             self.lake.drop(table)
         self.lake.create(table, DEAD_LETTER_COLUMNS, properties={OWNER: key})
+
+    def _check_alone(self, key: str, target: Target) -> None:
+        """A table takes one commit an epoch, so one object writes it."""
+        for other, table in self._tables().items():
+            if other != key and isinstance(target, LakeTable) and table.parts == target.parts:
+                first, second = (k.partition("#")[0] for k in (other, key))
+                raise SqlError(
+                    f"{'.'.join(table.parts[1:])} would be written by {first} and by {second}",
+                    object=second,
+                    remedy="unite the rows in one sink's query, or write two tables",
+                )
 
     def _start(
         self, task: Task, sources: Mapping[str, Offset], objects: Mapping[str, ObjectAt]

@@ -18,6 +18,7 @@ from icestream.plan.spark import render
 from icestream.result import Result
 from icestream.runtime.feeds import OpenFeed
 from icestream.sql.statements import Query
+from icestream.types import backtick
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -43,7 +44,7 @@ def frame_of(query: Query, catalog: Catalog, spark: SparkSession) -> DataFrame:
 def _input(key: str, catalog: Catalog, lake: Lake, record: Record | None) -> str:
     at = record.objects.get(key) if record else None
     if at is not None and at.table is not None:
-        name = ".".join(f"`{p}`" for p in at.table.split("."))
+        name = ".".join(map(backtick, at.table.split(".", 2)))  # an object's name may hold dots
         return f"{name} VERSION AS OF {at.snapshot}"
     object = next((o for o in catalog if o.key == key), None)
     if isinstance(object, Source):
