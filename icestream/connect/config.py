@@ -90,15 +90,13 @@ def configure(
     settings = check(
         written, (*keys.KEYS, *_of_tables(tables)), what=what, env=env, secrets=secrets, place=place
     )
-    catalog = _catalog(settings)
+    catalog, route = _catalog(settings), settings.optional("iceberg.tables.route-field")
     return ConnectorConfig(
         kafka=_kafka(settings, env, place),
         destinations=_destinations(settings, embedded=catalog is None),
         catalog=catalog,
         catalog_name=settings.string("iceberg.catalog"),
-        route_field=tuple((settings.optional("iceberg.tables.route-field") or "").split("."))
-        if settings["iceberg.tables.route-field"]
-        else (),
+        route_field=tuple(route.split(".")) if route else (),
         auto_create=settings.boolean("iceberg.tables.auto-create-enabled"),
         evolve=settings.boolean("iceberg.tables.evolve-schema-enabled"),
         force_optional=settings.boolean("iceberg.tables.schema-force-optional"),
@@ -177,12 +175,7 @@ def _route(settings: Settings, table: str) -> str | None:
             f"{key} needs iceberg.tables.route-field: the field it is compared with",
             place=settings.place(key),
         )
-    try:
-        re.compile(pattern)
-    except re.error as error:
-        raise SqlError(
-            f"{key} is not a regular expression: {error}", place=settings.place(key)
-        ) from None
+    _check_regex(key, settings)
     return pattern
 
 
