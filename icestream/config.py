@@ -65,7 +65,9 @@ class EngineSettings:
     """What a user may tune. Every field is documented in docs/operations.md (a test checks it)."""
 
     master: str = "local[*]"
+    """Where Spark runs: local[*] is this machine with all its cores."""
     driver_memory: str = "2g"
+    """Memory of the driver's JVM; with a local master that is all of Spark."""
     epoch_interval: float = 1.0
     """Seconds between epochs when data keeps arriving."""
     epoch_target: float = 20.0

@@ -63,7 +63,7 @@ OPTIONS: tuple[OptionSpec, ...] = (
     OptionSpec("snapshot_expiration_retain_last", "int", help="how many snapshots stay"),
 )
 
-_NOT_YET = (
+NOT_YET = (
     "commit_retry_num", "write_mode", "auto.schema.change", "snapshot", "enable_compaction",
     "compaction_interval_sec", "compaction.type", "compaction.target_file_size_mb",
     "compaction.small_files_threshold_mb", "compaction.delete_files_count_threshold",
@@ -86,7 +86,7 @@ def check(settings: Settings) -> None:
             place=settings.place("primary_key"),
             remedy="leave it out",
         )
-    for name in _NOT_YET:
+    for name in NOT_YET:
         if settings[name] != _DEFAULTS[name]:
             raise NotSupportedError(
                 f"{name} = '{str(settings[name]).lower()}'",
