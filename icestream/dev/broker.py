@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import uuid
 from base64 import urlsafe_b64encode
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -39,12 +39,22 @@ class Broker:
     """
 
     def __init__(
-        self, data_dir: Path, port: int = 0, *, heap: str = "512m", partitions: int = 1
+        self,
+        data_dir: Path,
+        port: int = 0,
+        *,
+        heap: str = "512m",
+        partitions: int = 1,
+        listeners: Mapping[str, tuple[int, str]] | None = None,
+        config: Mapping[str, str] | None = None,
     ) -> None:
+        """`listeners` adds name → (port, security protocol), which `config`, the broker's own settings, sets up."""
         self.data_dir = Path(data_dir).absolute()
         self.port = port
         self.heap = heap
         self.partitions = partitions
+        self.listeners = dict(listeners or {})
+        self.config = dict(config or {})
         self._child: Child | None = None
 
     @property
@@ -110,14 +120,17 @@ class Broker:
         self.stop()
 
     def _configure(self, controller: int) -> None:
+        clients = {"PLAINTEXT": (self.port, "PLAINTEXT"), **self.listeners}
+        addresses = [f"{name}://{HOST}:{port}" for name, (port, _) in clients.items()]
+        protocols = [f"{name}:{protocol}" for name, (_, protocol) in clients.items()]
         settings = {
             "process.roles": "broker,controller",
             "node.id": 1,
             "controller.quorum.voters": f"1@{HOST}:{controller}",
-            "listeners": f"PLAINTEXT://{self.bootstrap},CONTROLLER://{HOST}:{controller}",
-            "advertised.listeners": f"PLAINTEXT://{self.bootstrap}",
+            "listeners": ",".join([*addresses, f"CONTROLLER://{HOST}:{controller}"]),
+            "advertised.listeners": ",".join(addresses),
             "controller.listener.names": "CONTROLLER",
-            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+            "listener.security.protocol.map": ",".join([*protocols, "CONTROLLER:PLAINTEXT"]),
             "log.dirs": self.data_dir / "data",
             "auto.create.topics.enable": "true",
             "num.partitions": self.partitions,
@@ -135,6 +148,7 @@ class Broker:
             # A broker that was killed registers again once its old session is over: soon.
             "broker.session.timeout.ms": 2000,
             "broker.heartbeat.interval.ms": 500,
+            **self.config,
         }
         text = "".join(f"{key}={value}\n" for key, value in settings.items())
         (self.data_dir / "server.properties").write_text(text)
