@@ -38,5 +38,14 @@ class Dialect(RisingWave):  # type: ignore[misc]
             start = at.start if at else None
             raise ParseError(message, [{"description": message, "start": start}])
 
+        def _parse_interval_span(self, this: Any, *args: Any, **kwargs: Any) -> Any:
+            """Keep the text of an interval literal whole: `interval '1 day 02:03:04'` is more than a day."""
+            before, whole = self._index, this.copy()
+            made = super()._parse_interval_span(this, *args, **kwargs)
+            if self._index == before and whole.is_string:
+                made.set("this", whole)
+                made.set("unit", None)
+            return made
+
         def _parse_as_command(self, start: RawToken) -> NoReturn:
             self.raise_error("Invalid expression / Unexpected token", start)

@@ -299,8 +299,14 @@ def _map(key: Convert, value: Convert) -> Convert:
     return convert
 
 
+def _plain_number(value: Decimal) -> str:
+    text = format(value, "f")
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
 def to_jsonb(value: Any) -> str:
-    """JSON text in PostgreSQL's canonical form: keys by length then bytes, `": "` and `", "` between."""
+    """JSON text in the one form that `functions.json` compares: keys in order, `": "` and `", "` between,
+    numbers without zeros at the end of their fraction."""
     if value is None:
         return "null"
     if isinstance(value, bool):
@@ -310,12 +316,12 @@ def to_jsonb(value: Any) -> str:
     if isinstance(value, Decimal):
         if value.adjusted() > 131_072 or int(value.as_tuple().exponent) < -16_383:
             raise ValueError(f"{_show(value)} is out of range for jsonb")  # PostgreSQL's limits
-        return format(value, "f")
+        return _plain_number(value)
     if isinstance(value, str):
         return json.dumps(value, ensure_ascii=False)
     if isinstance(value, list):
         return "[" + ", ".join(map(to_jsonb, value)) + "]"
-    items = sorted(value.items(), key=lambda kv: (len(kv[0].encode()), kv[0].encode()))
+    items = sorted(value.items())
     return (
         "{"
         + ", ".join(f"{json.dumps(k, ensure_ascii=False)}: {to_jsonb(v)}" for k, v in items)
