@@ -2,8 +2,9 @@
 
     logical   the nodes                       query    a parsed query → nodes (`bind_query`)
     spark     nodes → one Spark SQL text      linear   can a plan run on a delta alone, and if not, why
-    explain   nodes → an indented tree
+    explain   nodes → an indented tree        rewrite  expressions and plans with parts replaced
 
-Inside `query`: `tables` binds FROM, `select` one SELECT, `grouping` GROUP BY, `subqueries` and `decorrelate` the
-queries inside expressions, `naming` what PostgreSQL calls a column without a name.
+Behind `query`: `scope` says what a name means; `tables`, `joins` and `table_functions` bind FROM, `select` one SELECT,
+`grouping` GROUP BY, `limits` LIMIT; `subqueries` and `decorrelate` turn the queries inside expressions into joins;
+`naming` knows what PostgreSQL calls a column without a name, `tidy` removes what nobody reads.
 """

@@ -35,7 +35,7 @@ def refuse(expr: Expr, where: str, tree: exp.Expression, ctx: Context) -> None:
     if has_aggregate(expr):
         raise SqlError(
             f"aggregate functions are not allowed in {where}",
-            place=ctx.place_of(calling(tree, AggregateCall, expr)),
+            place=ctx.place_of(calling(tree, AggregateCall)),
             remedy="use HAVING for conditions on groups" if where == "WHERE" else None,
         )
     refuse_windows(expr, where, tree, ctx)
@@ -52,11 +52,11 @@ def refuse_windows(expr: Expr, where: str, tree: exp.Expression, ctx: Context) -
     if is_set_returning(expr):
         raise SqlError(
             f"set-returning functions are not allowed in {where}",
-            place=ctx.place_of(calling(tree, Call, expr)),
+            place=ctx.place_of(calling(tree, Call)),
         )
 
 
-def calling(tree: exp.Expression, kind: type[Expr], expr: Expr) -> exp.Expression:
+def calling(tree: exp.Expression, kind: type[Expr]) -> exp.Expression:
     """The first function call in the tree that an aggregate or set-returning call may come from."""
     wanted = (exp.AggFunc, exp.Anonymous) if kind is AggregateCall else (exp.Func,)
     return next((n for n in tree.walk() if isinstance(n, wanted)), tree)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations, product
 
@@ -152,16 +152,3 @@ class Groups:
         keys = tuple(Item(k.name, i.ref) for k, i in zip(self.keys, inner, strict=True))
         by_set = Item(number, ColumnRef(expanded.columns[-1].type, number))
         return Aggregate(expanded, (*keys, by_set), tuple(self.aggregates))
-
-
-def columns_of(exprs: Sequence[Expr]) -> Iterator[str]:
-    """The names of all columns that stand inside aggregates or keys."""
-    for expr in exprs:
-        yield from (c.name for c in _columns(expr))
-
-
-def _columns(expr: Expr) -> Iterator[ColumnRef]:
-    if isinstance(expr, ColumnRef):
-        yield expr
-    for child in expr.children():
-        yield from _columns(child)

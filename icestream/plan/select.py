@@ -5,7 +5,7 @@ FROM, WHERE, GROUP BY, HAVING, OVER, set-returning functions, the select list, D
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from sqlglot import exp
@@ -335,8 +335,7 @@ class _Exprs:
     chosen: list[Expr]
     keys: list[Expr]
 
-    def change(self, change: object) -> None:
-        assert callable(change)
+    def change(self, change: Callable[[Expr], Expr]) -> None:
         self.chosen = [change(e) for e in self.chosen]
         self.keys = [change(e) for e in self.keys]
 

@@ -102,6 +102,7 @@ class Subqueries:
 
     def _semi(self, tree: exp.Expression) -> Callable[[Node], Node] | None:
         """The semi or anti join that a condition is, if it is one."""
+        waiting = len(self.pending)
         negated = isinstance(tree, exp.Not)
         inner = tree.this.unnest() if negated else tree.unnest()
         if isinstance(inner, exp.Exists):
@@ -116,8 +117,8 @@ class Subqueries:
             output, match = self._quantified(inner)
         else:
             return None
-        if self.pending:  # a subquery on the left side: the general way
-            self.pending.clear()
+        if len(self.pending) > waiting:  # a subquery on the left side: the general way
+            del self.pending[waiting:]
             return None
         return lambda left: self._half_join(left, output.node, match, negated)
 

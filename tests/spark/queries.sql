@@ -335,3 +335,7 @@ SELECT name, (SELECT count(*) FROM (SELECT id FROM orders o WHERE o.customer = c
 SELECT (SELECT c.name FROM customers c WHERE c.id = o.customer AND c.city = 'Bern') AS who, count(*) FROM orders o GROUP BY 1
 
 SELECT name FROM customers c WHERE (c.id, 3) IN (SELECT customer, quantity FROM orders) OR (SELECT bool_or(flag) FROM numbers n WHERE n.n = c.id)
+
+SELECT id FROM orders o WHERE price > (SELECT min(price) FROM orders) AND customer IN (SELECT id FROM customers) AND NOT EXISTS (SELECT 1 FROM numbers n WHERE n.n = o.id)
+
+SELECT id FROM orders WHERE (SELECT count(*) FROM nothing) + 1 IN (SELECT id FROM customers) AND quantity = 1
