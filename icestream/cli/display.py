@@ -57,9 +57,13 @@ class Display:
             f"epoch {report.epoch}: {records:,} records in {report.seconds:.2f} s ({rate:,.0f}/s)"
         )
         if dead := sum(report.dead.values()):
-            line += f", {dead:,} dead letters"
+            line += f", {dead:,} dead letter{'' if dead == 1 else 's'}"
         if self.live is None:
-            rows = ", ".join(f"{key.partition('#')[0]} +{n:,}" for key, n in report.rows.items())
+            rows = ", ".join(
+                f"{key.partition('#')[0]} +{n:,}"
+                for key, n in report.rows.items()
+                if not key.endswith("!dead")
+            )
             self.notice(f"{line}{': ' + rows if rows else ''}")
             return
         total = Text(
