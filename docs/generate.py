@@ -1,0 +1,370 @@
+"""Writes the tables of the documentation from the code: `python docs/generate.py`.
+
+A page holds markers, `<!-- generated: NAME -->` … `<!-- end -->`; what lies between them is replaced by the
+section of that name. A test fails when a page is out of date.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import re
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import fields
+from pathlib import Path
+
+from icestream import config
+from icestream import types as t
+from icestream.cli import command_line
+from icestream.config import EngineSettings
+from icestream.connectors.formats.registry import FORMATS
+from icestream.connectors.iceberg_options import CONNECTION_OPTIONS
+from icestream.connectors.iceberg_sink import NOT_YET
+from icestream.connectors.registry import (
+    LATER_SINKS,
+    LATER_SOURCES,
+    SINKS,
+    SOURCES,
+    sink_connector,
+    source_connector,
+)
+from icestream.dev.jars import GROUPS
+from icestream.functions.function import Function
+from icestream.functions.registry import THEMES
+from icestream.functions.trees import ALIASES
+from icestream.sql.options import OptionSpec, Spec
+from icestream.types import Type, stored_spark_type
+
+ROOT = Path(__file__).resolve().parent.parent
+MARKED = re.compile(r"(<!-- generated: (?P<name>[^>]+?) -->\n).*?(<!-- end -->)", re.DOTALL)
+
+FLAGS = {
+    "master": "--master",
+    "driver_memory": "--memory",
+    "epoch_interval": "--epoch-interval",
+}
+"""Engine settings that the command line sets."""
+
+
+def pages() -> list[Path]:
+    """All pages that may hold markers."""
+    return sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/**/*.md")])
+
+
+def rendered(text: str) -> str:
+    """A page with its sections as they should be; KeyError for a section that does not exist."""
+    known = sections()
+
+    def section(found: re.Match[str]) -> str:
+        return f"{found[1]}\n{known[found['name']]()}\n\n{found[3]}"
+
+    return MARKED.sub(section, text)
+
+
+def sections() -> dict[str, Callable[[], str]]:
+    """Every section by name."""
+    found: dict[str, Callable[[], str]] = {
+        "connection options": lambda: options(CONNECTION_OPTIONS),
+        "settings": settings,
+        "commands": commands,
+        "functions": functions,
+        "types": types,
+        "packages": packages,
+        "later": later,
+    }
+    for name in dict.fromkeys(source_connector(n).name for n in SOURCES):
+        found[f"source {name}"] = lambda n=name: options(source_connector(n).options)
+        found[f"includes {name}"] = lambda n=name: includes(n)
+    for name in SINKS:
+        fixed = NOT_YET if name == "iceberg" else ()
+        found[f"sink {name}"] = lambda n=name, f=fixed: options(sink_connector(n).options, f)
+    for (format, encode), declared in FORMATS.items():
+        if declared.options:
+            found[f"format {format} {encode}"] = lambda o=declared.options: options(o)
+    return found
+
+
+# -- options -----------------------------------------------------------------------------------------
+
+
+def options(specs: Sequence[Spec], fixed: Sequence[str] = ()) -> str:
+    """A table of options: name, kind, default, what it does. Of `fixed` ones only the default is accepted."""
+    rows = (_option(s, s.name in fixed if isinstance(s, OptionSpec) else False) for s in specs)
+    return table(("option", "kind", "default", "what it does"), rows)
+
+
+def _option(spec: Spec, fixed: bool) -> tuple[str, ...]:
+    if not isinstance(spec, OptionSpec):
+        allowed = f": {', '.join(f'`{name}`' for name in spec.allow)}" if spec.allow else ""
+        return f"`{spec.prefix}*`", "text", "", f"{_plain(spec.help)}{allowed}"
+    kind = {"string": "text", "seconds": "duration", "bool": "true, false"}.get(
+        spec.kind, spec.kind
+    )
+    if spec.choices:
+        kind = ", ".join(f"`{c}`" for c in spec.choices)
+    if spec.secret:
+        kind += ", secret"
+    if spec.required:
+        default = "**required**"
+    elif spec.default is None:
+        default = ""
+    else:
+        shown = str(spec.default).lower() if isinstance(spec.default, bool) else f"{spec.default}"
+        default = f"`{shown}`"
+    help = _plain(spec.help)
+    if spec.least is not None:
+        help += f" (at least {spec.least:g})"
+    if spec.aliases:
+        help += f"; also written {', '.join(f'`{a}`' for a in spec.aliases)}"
+    if fixed:
+        help += " — *another value than the default is not supported yet*"
+    return f"`{spec.name}`", kind, default, help
+
+
+def _plain(text: str) -> str:
+    """Text in which nothing is taken for a tag or for emphasis."""
+    return text.replace("<", "&lt;").replace("*", "\\*")
+
+
+def includes(name: str) -> str:
+    """What INCLUDE can add to a source's columns."""
+    found = source_connector(name).includes
+    return table(("INCLUDE", "type"), ((f"`{k}`", f"`{v}`") for k, v in found.items()))
+
+
+def later() -> str:
+    """Connectors whose names are known and refused."""
+    return (
+        f"Sources: {', '.join(f'`{n}`' for n in sorted(LATER_SOURCES))}.\n\n"
+        f"Sinks: {', '.join(f'`{n}`' for n in sorted(LATER_SINKS))}."
+    )
+
+
+# -- settings, commands, packages --------------------------------------------------------------------
+
+
+def settings() -> str:
+    """The engine's settings, from their declarations and the texts below them."""
+    texts = _attribute_texts(Path(config.__file__), "EngineSettings")
+    rows = []
+    for field in fields(EngineSettings):
+        flag = f"`{FLAGS[field.name]}`" if field.name in FLAGS else ""
+        rows.append((f"`{field.name}`", flag, f"`{field.default}`", texts[field.name]))
+    return table(("setting", "flag", "default", "what it does"), rows)
+
+
+def _attribute_texts(path: Path, name: str) -> dict[str, str]:
+    """The string below each attribute of a class."""
+    tree = ast.parse(path.read_text())
+    (found,) = (n for n in tree.body if isinstance(n, ast.ClassDef) and n.name == name)
+    texts: dict[str, str] = {}
+    for here, below in zip(found.body, found.body[1:], strict=False):
+        if (
+            isinstance(here, ast.AnnAssign)
+            and isinstance(here.target, ast.Name)
+            and isinstance(below, ast.Expr)
+            and isinstance(below.value, ast.Constant)
+        ):
+            texts[here.target.id] = " ".join(str(below.value.value).split())
+    return texts
+
+
+def commands() -> str:
+    """Every command with its arguments and flags."""
+    parts = []
+    for name, parser in _commands(command_line(), "icestream"):
+        rows = [
+            (f"`{_spelled(action)}`", (action.help or "") % _values(action))
+            for action in parser._actions
+            if action.dest != "help"
+        ]
+        parts.append(f"### `{name}`\n\n{table(('argument', 'what it does'), rows)}")
+    return "\n\n".join(parts)
+
+
+def _commands(
+    parser: argparse.ArgumentParser, name: str
+) -> Iterator[tuple[str, argparse.ArgumentParser]]:
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for word, inner in action.choices.items():
+                yield from _commands(inner, f"{name} {word}")
+            return
+    yield name, parser
+
+
+def _spelled(action: argparse.Action) -> str:
+    value = str(action.metavar or action.dest.upper() if action.nargs != 0 else "")
+    if action.choices and not action.metavar:
+        value = "|".join(map(str, action.choices))
+    if not action.option_strings:
+        return f"{value}…" if action.nargs == "*" else value
+    return f"{action.option_strings[-1]} {value}".strip()
+
+
+def _values(action: argparse.Action) -> dict[str, object]:
+    return {"default": action.default, "prog": "icestream"}
+
+
+def packages() -> str:
+    """The JVM packages and what they are for."""
+    use = {
+        "engine": "always",
+        "broker": "`make demo`, `icestream dev kafka`, tests",
+        "aws": "Glue, and Iceberg tables on S3",
+        "rest-fixture": "tests: a REST catalog",
+    }
+    rows = [(g.name, ", ".join(f"`{p}`" for p in g.packages), use[g.name]) for g in GROUPS.values()]
+    return table(("group", "packages", "used by"), rows)
+
+
+# -- types and functions -----------------------------------------------------------------------------
+
+
+def types() -> str:
+    """Every scalar type: its names, and what it is in an Iceberg table."""
+    names: dict[Type, list[str]] = {}
+    for name in t.scalar_names():
+        found = t.scalar(name)
+        assert found is not None
+        names.setdefault(found, []).append(name)
+    rows = []
+    for type, written in names.items():
+        own = type.name if type.name in written else written[0]
+        others = ", ".join(f"`{n}`" for n in written if n != own)
+        rows.append((f"`{own}`", others, f"`{_iceberg(type)}`"))
+    return table(("type", "also written", "in an Iceberg table"), rows)
+
+
+def _iceberg(type: Type) -> str:
+    spark = stored_spark_type(type).lower()
+    return {
+        "bigint": "long",
+        "timestamp": "timestamptz",
+        "timestamp_ntz": "timestamp",
+    }.get(spark, spark)
+
+
+def functions() -> str:
+    """All functions and operators, by theme."""
+    parts = []
+    for theme in THEMES:
+        by_name: dict[str, list[Function]] = {}
+        for row in theme.ROWS:
+            by_name.setdefault(row.name, []).append(row)
+        head = (theme.__doc__ or "").splitlines()[0]
+        rows = [_function(name, overloads) for name, overloads in by_name.items()]
+        title = theme.__name__.rpartition(".")[2].capitalize()
+        parts.append(f"## {title}\n\n{head}\n\n{table(('name', 'arguments', 'notes'), rows)}")
+    return "\n\n".join(parts)
+
+
+SPELLED = {
+    "subscript": "a[i]",
+    "slice": "a[i:j]",
+    "array": "ARRAY[…]",
+    "in": "IN (…)",
+    "~~": "LIKE, ~~",
+    "~~*": "ILIKE, ~~*",
+    "extract": "extract(field FROM …)",
+    "timezone": "AT TIME ZONE, timezone",
+    "similar to": "SIMILAR TO",
+}
+TOGETHER = {
+    "number": ("smallint", "integer", "bigint", "numeric", "real", "double precision"),
+    "whole number": ("smallint", "integer", "bigint"),
+    "scalar": (
+        "number", "boolean", "varchar", "bytea", "date", "time", "timestamp", "timestamptz", "interval",
+    ),
+}  # fmt: skip
+"""One word for several types, in the order in which they are looked for."""
+
+
+def _function(name: str, overloads: Sequence[Function]) -> tuple[str, ...]:
+    also = [a for a, of in ALIASES.items() if of == name]
+    written = SPELLED.get(name, name.upper() if " " in name or name in WORDS else name)
+    spelled = ", ".join(f"`{n}`" for n in (written, *also))
+    notes = []
+    if any(o.set_returning for o in overloads):
+        notes.append("gives several rows")
+    if not all(o.pure for o in overloads):
+        notes.append("not the same at every call")
+    if any(o.fallible for o in overloads):
+        notes.append("NULL on error")
+    return spelled, "; ".join(_signatures(overloads)), ", ".join(notes)
+
+
+WORDS = ("and", "or", "not")
+
+
+def _signatures(overloads: Sequence[Function]) -> Iterator[str]:
+    """Overloads of equal length are put together when they differ in one argument at most."""
+    groups: list[list[list[str]]] = []
+    for overload in overloads:
+        args = [_param(p) for p in overload.args]
+        if overload.variadic and args:
+            args[-1] += " …"
+        for group in groups:
+            differing = [
+                i for i, a in enumerate(args) if len(args) == len(group) and a not in group[i]
+            ]
+            alone = len(args) == len(group) and all(
+                len(group[i]) == 1 for i in range(len(args)) if i not in differing
+            )
+            same = bool(args) and len(set(args)) == 1 and all(g == group[0] for g in group)
+            if len(args) == len(group) and ((len(differing) == 1 and alone) or same):
+                for i, arg in enumerate(args):
+                    if arg not in group[i]:
+                        group[i].append(arg)
+                break
+            if len(args) == len(group) and not differing:
+                break
+        else:
+            groups.append([[a] for a in args])
+    for group in groups:
+        yield "(" + ", ".join(_union(names) for names in group) + ")"
+
+
+def _param(param: object) -> str:
+    return "numeric" if isinstance(param, t.NumericType) else str(param)
+
+
+def _union(names: list[str]) -> str:
+    """Type names, with one word for those that often go together."""
+    for word, members in TOGETHER.items():
+        if all(m in names for m in members):
+            names = [word, *(n for n in names if n not in members)]
+    return " or ".join(names)
+
+
+# -- Markdown ----------------------------------------------------------------------------------------
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table of Markdown."""
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join("| " + " | ".join(_cell(c) for c in line) + " |" for line in lines)
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("\n", " ")
+
+
+def main() -> int:
+    """Rewrite the pages; with --check, only say which are out of date."""
+    check = "--check" in sys.argv[1:]
+    stale = []
+    for path in pages():
+        text = path.read_text()
+        if (wanted := rendered(text)) != text:
+            stale.append(path.relative_to(ROOT))
+            if not check:
+                path.write_text(wanted)
+    for path in stale:
+        print(f"{path} {'is out of date' if check else 'was written'}")
+    return 1 if check and stale else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
