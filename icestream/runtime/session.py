@@ -8,12 +8,15 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 
 from icestream.config import EngineSettings, Home
 from icestream.dev import jars
 from icestream.dev.java import find_java
+from icestream.errors import ConfigError
 from icestream.lake.catalogs import embedded
+from icestream.runtime import classes
 
 EXTENSIONS = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
 
@@ -55,8 +58,12 @@ def start(
     settings: EngineSettings,
     groups: Iterable[str] = (),
     progress: Callable[[str], None] | None = None,
+    record: Path | None = None,
 ) -> SparkSession:
-    """Start the session of a home. `groups` names jar groups beyond the engine's own, such as `aws`."""
+    """Start the session of a home. `groups` names jar groups beyond the engine's own, such as `aws`.
+
+    `record` asks for a class archive to be written there when the JVM ends.
+    """
     java = find_java()
     paths = list(jars.resolve("engine", progress))
     for group in dict.fromkeys(groups):
@@ -76,11 +83,19 @@ def start(
     conf["spark.driver.extraJavaOptions"] += (
         f" -Dlog4j2.configurationFile={_log_file(home).as_uri()}"
     )
+    conf["spark.driver.extraJavaOptions"] += classes.options(classes.archive(), record)
     builder = SparkSession.builder.appName("icestream")
     for key, value in conf.items():
         builder = builder.config(key, value)
-    with _quiet(home.logs / "jvm.err"):
-        session: SparkSession = builder.getOrCreate()
+    errors = home.logs / "jvm.err"
+    try:
+        with _quiet(errors):
+            session: SparkSession = builder.getOrCreate()
+    except PySparkRuntimeError as error:
+        raise ConfigError(
+            f"Spark did not start: {error.getMessage()}",
+            remedy=f"icestream doctor looks at the machine; the JVM's words are in {errors}",
+        ) from error
     return session
 
 
