@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, Observation
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from icestream.connectors.base import Context, Sink, SinkConnector
@@ -44,13 +44,10 @@ class KafkaSink(Sink):
                 )
             self.key.append((name, types[name]))
 
-    def write(self, frame: DataFrame, epoch: int) -> int:
+    def write(self, frame: DataFrame, epoch: int) -> None:
         """Send the rows and wait until the brokers have them all."""
-        seen = Observation()
         key = encode(self.key) if self.key else F.lit(None).cast("string")
-        messages = frame.select(key.alias("key"), encode(self.columns).alias("value")).observe(
-            seen, F.count(F.lit(1)).alias("rows")
-        )
+        messages = frame.select(key.alias("key"), encode(self.columns).alias("value"))
         try:
             messages.write.format("kafka").options(**self.options).save()
         except (Py4JJavaError, PySparkException) as error:
@@ -66,7 +63,6 @@ class KafkaSink(Sink):
                 remedy="check properties.bootstrap.server, the topic and the credentials; "
                 "the epoch is repeated at the next start",
             ) from error
-        return int(seen.get["rows"])
 
 
 SINK = SinkConnector(

@@ -7,8 +7,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from pyspark.sql import DataFrame, Observation, Row
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame, Row
 
 from icestream.connectors.base import Context, Sink, SinkConnector
 from icestream.sql.options import OptionSpec
@@ -50,12 +49,9 @@ class BlackholeSink(Sink):
     def __init__(self, context: Context) -> None:
         self.name = context.name
 
-    def write(self, frame: DataFrame, epoch: int) -> int:
-        """Compute the rows and count them on the way."""
-        seen = Observation()
-        counted = frame.observe(seen, F.count(F.lit(1)).alias("rows"))
-        counted.write.format("noop").mode("overwrite").save()
-        return int(seen.get["rows"])
+    def write(self, frame: DataFrame, epoch: int) -> None:
+        """Compute the rows."""
+        frame.write.format("noop").mode("overwrite").save()
 
 
 def line(row: Row) -> str:
