@@ -16,9 +16,10 @@ from pathlib import Path
 
 from icestream import config
 from icestream import types as t
+from icestream.catalog.bind import SECRET_OPTIONS
 from icestream.cli import command_line
 from icestream.config import EngineSettings
-from icestream.connectors.formats.registry import FORMATS
+from icestream.connectors.formats.registry import FORMATS, SINK_FORMATS
 from icestream.connectors.iceberg_options import CONNECTION_OPTIONS
 from icestream.connectors.iceberg_sink import NOT_YET
 from icestream.connectors.registry import (
@@ -66,6 +67,7 @@ def sections() -> dict[str, Callable[[], str]]:
     """Every section by name."""
     found: dict[str, Callable[[], str]] = {
         "connection options": lambda: options(CONNECTION_OPTIONS),
+        "secret options": lambda: options(SECRET_OPTIONS),
         "settings": settings,
         "commands": commands,
         "functions": functions,
@@ -82,6 +84,8 @@ def sections() -> dict[str, Callable[[], str]]:
     for (format, encode), declared in FORMATS.items():
         if declared.options:
             found[f"format {format} {encode}"] = lambda o=declared.options: options(o)
+    for (format, encode), specs in SINK_FORMATS.items():
+        found[f"sink format {format} {encode}"] = lambda o=specs: options(o)
     return found
 
 

@@ -26,7 +26,7 @@ from icestream.catalog.objects import (
     dead_key,
 )
 from icestream.connect.config import configure
-from icestream.connectors.base import Column, SourceConnector
+from icestream.connectors.base import Column, SinkConnector, SourceConnector
 from icestream.connectors.formats import registry as formats
 from icestream.connectors.iceberg_options import CONNECTION_OPTIONS, catalog_properties
 from icestream.connectors.registry import sink_connector, source_connector
@@ -99,8 +99,7 @@ def bind(statement: st.Statement, id: int, names: Names) -> Object:
         case st.CreateConnector():
             return _connector(statement, id, names)
         case st.CreateSecret():
-            _public(statement.name)
-            return Secret(id, statement.name.name, statement.text, (), ())
+            return _secret(statement, id, names)
         case st.CreateIndex():
             table = names.find(statement.table, Table, MaterializedView)
             return Index(id, statement.name.name, statement.text, (), (table.key,))
@@ -186,6 +185,8 @@ def _format(
             written.options,
             written.place,
         )
+        if written.key_encode is not None:
+            raise SqlError("KEY ENCODE is for sinks", place=place, remedy="INCLUDE key AS …")
         formats.lookup(format, encode, place)
         if encode not in connector.formats.get(format, ()):
             takes = [f"FORMAT {f} ENCODE {e}" for f, es in connector.formats.items() for e in es]
@@ -275,6 +276,8 @@ def _sink(statement: st.CreateSink, id: int, names: Names) -> Sink:
     _public(statement.name)
     if statement.into is not None:
         raise NotSupportedError("CREATE SINK … INTO a table", place=statement.place)
+    if statement.emit_on_window_close:
+        raise NotSupportedError("EMIT ON WINDOW CLOSE", place=statement.place)
     what = f"sink {statement.name.name}"
     options = _with_connection(statement.options, names)
     name, place = _connector_name(options, what, statement.place, names)
@@ -282,8 +285,8 @@ def _sink(statement: st.CreateSink, id: int, names: Names) -> Sink:
     settings = _settings(options, connector.options, what, names, statement.place)
     if connector.check is not None:
         connector.check(settings)
-    if statement.format is not None and not connector.formats:
-        raise SqlError(f"{what}: {connector.name} takes no FORMAT", place=statement.format.place)
+    if statement.format is not None:
+        _sink_format(statement.format, connector, what, names)
     if statement.query is not None:
         node = bind_query(statement.query, names.relation)
     else:
@@ -297,6 +300,27 @@ def _sink(statement: st.CreateSink, id: int, names: Names) -> Sink:
         id, statement.name.name, statement.text, columns, depends,
         connector.name, settings, node, catalog or None,
     )  # fmt: skip
+
+
+def _sink_format(written: st.Format, connector: SinkConnector, what: str, names: Names) -> None:
+    """FORMAT and ENCODE are what the connector writes, with options that there are."""
+    specs = formats.lookup_sink(
+        connector.name, connector.formats, written.format, written.encode, written.place
+    )
+    check(
+        written.options,
+        specs,
+        what=what,
+        env=names.env,
+        secrets=names.secrets,
+        place=written.place,
+    )
+    if written.key_encode not in (None, "JSON"):
+        raise NotSupportedError(
+            f"KEY ENCODE {written.key_encode}",
+            place=written.place,
+            remedy="the key is a JSON object of the columns in primary_key",
+        )
 
 
 def _must_be_linear(node: Node, what: str, place: Place) -> None:
@@ -355,6 +379,20 @@ def _connection(statement: st.CreateConnection, id: int, names: Names) -> Connec
     return Connection(id, statement.name.name, statement.text, (), (), settings, statement.options)
 
 
+def _secret(statement: st.CreateSecret, id: int, names: Names) -> Secret:
+    _public(statement.name)
+    what = f"secret {statement.name.name}"
+    backend = statement.options.get("backend")
+    if backend is not None and backend.value == "hashicorp_vault":
+        raise NotSupportedError(
+            "backend = 'hashicorp_vault'",
+            place=backend.value_place,
+            remedy="put the value into the environment and write AS '${NAME}'",
+        )
+    check(statement.options, SECRET_OPTIONS, what=what, env=names.env, place=statement.place)
+    return Secret(id, statement.name.name, statement.text, (), ())
+
+
 def _connector(statement: st.CreateConnector, id: int, names: Names) -> Connector:
     _public(statement.name)
     what = f"connector {statement.name.name}"
@@ -396,6 +434,9 @@ def _connector_name(
 
 
 CONNECTOR = OptionSpec("connector", help="which connector")
+SECRET_OPTIONS = (
+    OptionSpec("backend", default="meta", choices=("meta",), help="where the value is kept"),
+)
 
 
 def _settings(

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NoReturn
 
-from icestream.errors import Place, SqlError, did_you_mean
+from icestream.errors import NotSupportedError, Place, SqlError, did_you_mean
 from icestream.sql.environment import placeholders, resolve
 from icestream.sql.secrecy import HIDDEN, is_secret_key, without_passwords
 from icestream.sql.statements import Name, Option, Options
@@ -230,6 +230,12 @@ def _setting(
     if option.secret:
         if not secrets:
             raise SqlError("a SECRET cannot be used here", place=option.value_place)
+        if option.secret_as_file:
+            raise NotSupportedError(
+                f"SECRET {option.secret} AS FILE",
+                place=option.value_place,
+                remedy="name a file that is there, without SECRET",
+            )
         text, hidden = secrets(option.secret), True
     else:
         text = resolve(option.value, env, option.value_place)

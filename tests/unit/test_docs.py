@@ -14,7 +14,7 @@ import pytest
 from icestream.cli import FENCED
 from icestream.cli.demo import script
 from icestream.config import EngineSettings
-from icestream.connectors.formats.registry import FORMATS
+from icestream.connectors.formats.registry import FORMATS, SINK_FORMATS
 from icestream.connectors.registry import SINKS, SOURCES, sink_connector, source_connector
 from icestream.functions.registry import THEMES
 from icestream.sql import parse
@@ -94,6 +94,13 @@ def test_every_format_option_is_documented() -> None:
         for option in format.options:
             assert option.help
             assert f"| `{option.name}` |" in text
+
+
+def test_every_option_of_a_sink_format_is_documented() -> None:
+    text = (DOCS / "connectors" / "kafka-sink.md").read_text()
+    for (format, encode), options in SINK_FORMATS.items():
+        assert f"<!-- generated: sink format {format} {encode} -->" in text
+        assert all(option.help for option in options)
 
 
 def test_every_setting_is_documented() -> None:

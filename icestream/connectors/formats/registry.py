@@ -76,6 +76,12 @@ SINK_FORMATS: Mapping[tuple[str, str], tuple[OptionSpec, ...]] = {
 }
 """What sinks can write, with the options of each."""
 
+LATER_SINK_FORMATS = {
+    ("PLAIN", "AVRO"), ("PLAIN", "PROTOBUF"), ("PLAIN", "TEMPLATE"), ("PLAIN", "BYTES"),
+    ("UPSERT", "JSON"), ("UPSERT", "AVRO"), ("UPSERT", "PROTOBUF"), ("UPSERT", "TEXT"),
+    ("UPSERT", "TEMPLATE"), ("DEBEZIUM", "JSON"),
+}  # fmt: skip
+
 LATER = {
     ("PLAIN", "AVRO"), ("PLAIN", "PROTOBUF"), ("NATIVE", "NATIVE"),
     ("UPSERT", "JSON"), ("UPSERT", "AVRO"), ("UPSERT", "PROTOBUF"),
@@ -97,6 +103,24 @@ def lookup(format: str, encode: str, place: Place | None = None) -> Format:
         f"there is no {text}",
         place=place,
         remedy=did_you_mean(text, known) or "one of " + ", ".join(known),
+    )
+
+
+def lookup_sink(
+    connector: str, takes: Mapping[str, tuple[str, ...]], format: str, encode: str, place: Place
+) -> tuple[OptionSpec, ...]:
+    """The options of a format that a sink's connector writes; raises for one that it does not."""
+    if encode in takes.get(format, ()):
+        return SINK_FORMATS[format, encode]
+    text = f"FORMAT {format} ENCODE {encode}"
+    known = ", ".join(f"FORMAT {f} ENCODE {e}" for f, es in takes.items() for e in es)
+    remedy = f"it writes {known}" if known else "leave it out"
+    if known and (format, encode) in LATER_SINK_FORMATS:
+        raise NotSupportedError(f"{text} of a {connector} sink", place=place, remedy=remedy)
+    raise SqlError(
+        f"a {connector} sink does not write {text}" if known else f"{connector} takes no FORMAT",
+        place=place,
+        remedy=remedy,
     )
 
 

@@ -21,6 +21,8 @@ SOURCE = """CREATE SOURCE s (id BIGINT, name VARCHAR, doubled BIGINT AS id * 2) 
 SINK = """CREATE SINK k AS SELECT id, o FROM s WHERE id > 5
   WITH (connector = 'iceberg', type = 'append-only', table.name = 'k')"""
 
+KAFKA_SINK = "CREATE SINK k FROM s WITH (connector = 'kafka', topic = 't', properties.bootstrap.server = 'b:1')"
+
 
 class Fixture:
     def __init__(self, root: Path, env: dict[str, str] | None = None) -> None:
@@ -161,6 +163,11 @@ def test_the_graph_of_a_home(home: Fixture) -> None:
     assert {t.object.name: t.interval for t in plan.tasks}["k"] == 60
 
 
+@pytest.mark.parametrize("options", ["", " (force_append_only = true)", " KEY ENCODE JSON"])
+def test_a_kafka_sink_writes_json(home: Fixture, options: str) -> None:
+    home.create(SOURCE, f"{KAFKA_SINK} FORMAT PLAIN ENCODE JSON{options}")
+
+
 LATER = {
     "CREATE TABLE t (id INT PRIMARY KEY) WITH (connector = 'kafka', topic = 't', properties.bootstrap.server = 'b:1') FORMAT PLAIN ENCODE JSON": "PRIMARY KEY",
     "CREATE TABLE t (id INT)": "without a connector",
@@ -170,20 +177,33 @@ LATER = {
     "CREATE SOURCE p WITH (connector = 'postgres-cdc', hostname = 'h')": "postgres-cdc",
     "CREATE SINK k FROM s WITH (connector = 'iceberg', type = 'upsert', primary_key = 'id', table.name = 'k')": "upsert",
     "CREATE SINK k INTO t FROM s": "INTO",
+    "CREATE SINK k AS SELECT id FROM s EMIT ON WINDOW CLOSE WITH (connector = 'blackhole')": "EMIT ON WINDOW CLOSE",
+    f"{KAFKA_SINK} FORMAT UPSERT ENCODE AVRO (schema.registry = 'http://r') KEY ENCODE TEXT": "FORMAT UPSERT ENCODE AVRO of a kafka sink",
+    f"{KAFKA_SINK} FORMAT PLAIN ENCODE JSON KEY ENCODE TEXT": "KEY ENCODE TEXT",
+    SOURCE.replace("SOURCE s", "SOURCE x").replace(
+        "topic = 't'", "topic = 't', properties.ssl.ca.location = SECRET pem AS FILE"
+    ): "SECRET pem AS FILE",
+    "CREATE SECRET x WITH (backend = 'hashicorp_vault', addr = 'a') AS ''": "hashicorp_vault",
 }
 
 
 @pytest.mark.parametrize("text", LATER, ids=LATER.get)
 def test_what_comes_later_says_so(home: Fixture, text: str) -> None:
-    home.create(SOURCE)
+    home.create(SOURCE, "CREATE SECRET pem AS 'x'")
     with pytest.raises(NotSupportedError) as caught:
         home.create(text)
     assert LATER[text].lower() in str(caught.value).lower()
-    assert str(caught.value).startswith("x.sql:1:")
+    assert str(caught.value).startswith("x.sql:")
     assert "not supported yet" in str(caught.value)
 
 
 WRONG = {
+    f"{KAFKA_SINK} FORMAT PLAIN ENCODE CSV": "a kafka sink does not write FORMAT PLAIN ENCODE CSV",
+    f"{KAFKA_SINK} FORMAT PLAIN ENCODE JSON (force_apend_only = true)": "did you mean 'force_append_only'",
+    "CREATE SINK k FROM s WITH (connector = 'blackhole') FORMAT PLAIN ENCODE JSON": "blackhole takes no FORMAT",
+    f"{SOURCE.replace('SOURCE s', 'SOURCE x')} KEY ENCODE JSON": "KEY ENCODE is for sinks",
+    "CREATE SECRET x WITH (backend = 'mta') AS ''": "did you mean 'meta'",
+    "CREATE SECRET x WITH (bakend = 'meta') AS ''": "did you mean 'backend'",
     "CREATE SINK k FROM t WITH (connector = 'blackhole')": 'relation "t" does not exist',
     "CREATE SINK k FROM s WITH (connector = 'icberg')": "did you mean 'iceberg'",
     "CREATE SINK k FROM s WITH (connector = 'iceberg', type = 'append-only', tabel.name = 'k')": "did you mean 'table.name'",
@@ -205,5 +225,5 @@ def test_what_is_wrong_says_where_and_what_instead(home: Fixture, text: str) -> 
         home.create(text)
     assert isinstance(caught.value, SqlError)
     assert WRONG[text] in str(caught.value)
-    assert str(caught.value).startswith("x.sql:1:")
+    assert str(caught.value).startswith("x.sql:")
     assert [o.name for o in home.again().catalog] == ["s"]
