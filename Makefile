@@ -34,7 +34,7 @@ setup: test-setup
 
 demo: $(INSTALLED) java
 	@$(PY) -m icestream.dev.jars engine broker
-	@$(PY) -m icestream.runtime.classes
+	@$(PY) -m icestream.cli.classes
 	$(VENV)/bin/icestream demo $(if $(filter forever,$(DEMO)),--forever)
 
 test: lint test-setup
@@ -62,7 +62,7 @@ clean:
 # What tests need beyond the demo: test packages, all JVM packages, a PostgreSQL to start their own from.
 test-setup: $(TESTABLE) java
 	@$(PY) -m icestream.dev.jars
-	@$(PY) -m icestream.runtime.classes
+	@$(PY) -m icestream.cli.classes
 	@ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || $(call apt,postgresql)
 
 java: $(INSTALLED)

@@ -1,37 +1,23 @@
 """The classes that a session loads, archived once, so that every later JVM maps them instead of parsing jars.
 
 It halves the time to start. The archive is a cache: without it, or with one that does not fit (another Java, other
-jars), the JVM starts as it always does. `python -m icestream.runtime.classes` makes it; `make` does so.
+jars), the JVM starts as it always does. `python -m icestream.cli.classes` makes it; `make` does so.
 """
 
 from __future__ import annotations
 
 import hashlib
-import os
-import subprocess
-import sys
-import tempfile
-import threading
 from pathlib import Path
 
-from icestream.config import EngineSettings, Home
 from icestream.dev import jars
 from icestream.dev.java import find_java
-from icestream.errors import ConfigError
-
-TIMEOUT = 300
-SCRIPT = """
-CREATE SOURCE s (id BIGINT, name VARCHAR) WITH (connector = 'file', path = '{path}')
-  FORMAT PLAIN ENCODE JSON;
-CREATE SINK k AS SELECT id, upper(name) AS name FROM s WHERE id > 0 WITH (
-  connector = 'iceberg', type = 'append-only', table.name = 'k', create_table_if_not_exists = 'true');
-"""
 
 
 def archive() -> Path:
     """Where the archive for this Java, this PySpark and these jars is, or will be."""
     engine = jars.lookup("engine").folder
-    parts = (str(find_java()), str(jars.pyspark_home()), engine)
+    java = find_java()
+    parts = (java.version, str(java.executable.resolve()), str(jars.pyspark_home()), engine)
     digest = hashlib.sha256("\n".join(parts).encode()).hexdigest()[:12]
     return jars.cache_dir() / f"classes-{digest}.jsa"
 
@@ -43,64 +29,3 @@ def options(path: Path | None, record: Path | None = None) -> str:
     if path is None or not path.exists():
         return ""
     return f" -XX:SharedArchiveFile={path} -Xshare:auto -Xlog:disable"
-
-
-def make() -> Path:
-    """Make the archive, in a process of its own, unless it is there."""
-    path = archive()
-    if path.exists():
-        return path
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=path.parent) as folder:
-        recorded = Path(folder) / "classes.jsa"
-        command = [sys.executable, "-m", "icestream.runtime.classes", "--record", str(recorded)]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT, check=False)
-        if done.returncode or not recorded.exists():
-            lines = done.stderr.strip().splitlines()
-            raise ConfigError(
-                f"the class archive could not be made: {lines[-1] if lines else 'no reason given'}",
-                remedy="nothing depends on it: sessions only start more slowly",
-            )
-        recorded.rename(path)
-    for old in path.parent.glob("classes-*.jsa"):
-        if old != path:
-            old.unlink(missing_ok=True)
-    return path
-
-
-def _record(recorded: Path) -> None:
-    """Run a small pipeline in a JVM that writes its classes down when it ends."""
-    from pyspark import SparkContext
-
-    from icestream.engine import Engine
-    from icestream.runtime import session
-
-    folder = recorded.parent
-    (folder / "in").mkdir()
-    (folder / "in" / "rows.json").write_text('{"id": 1, "name": "a"}\n')
-    home = Home.at(folder / "home")
-    application = session.start(home, EngineSettings(driver_memory="1g"), record=recorded)
-    with Engine(home, application=application) as engine:
-        engine.execute(SCRIPT.format(path=folder / "in"))
-        engine.run(threading.Event(), once=True)
-    assert SparkContext._gateway is not None
-    process = SparkContext._gateway.proc
-    application.stop()
-    process.stdin.close()
-    process.wait(TIMEOUT)
-
-
-def main(arguments: list[str]) -> int:
-    """Make the archive; a failure is told and harms nothing."""
-    if arguments[:1] == ["--record"]:
-        _record(Path(arguments[1]))
-        os._exit(0)
-    try:
-        print(f"classes: {make()}")
-    except (ConfigError, subprocess.TimeoutExpired) as error:
-        print(f"warning: {error}", file=sys.stderr)
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

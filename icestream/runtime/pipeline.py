@@ -436,9 +436,9 @@ class Pipeline:
     def discard(self, objects: Sequence[Object]) -> None:
         """Drop the tables of objects that are gone. Targets of sinks stay: they are the user's."""
         for object in objects:
-            if isinstance(object, Table | MaterializedView):
+            if object.kind in (Table.kind, MaterializedView.kind):
                 self.lake.drop(self.lake.table(LAKE, object.schema, object.name, owned=True))
-            if isinstance(object, Source | Table | Connector):
+            if object.kind in (Source.kind, Table.kind, Connector.kind):
                 self.lake.drop(self.lake.table(LAKE, DEAD_LETTERS, object.name, owned=True))
         gone = {object.key for object in objects}
         for table in self.lake.tables(LAKE, SYSTEM):

@@ -30,6 +30,7 @@ DIALECT = {
 
 FIXED = {
     "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "20000",
     "spark.sql.execution.arrow.maxBytesPerBatch": "64m",
     "spark.sql.catalogImplementation": "in-memory",
@@ -80,10 +81,8 @@ def start(
         | _place(settings, paths)
     )
     conf["spark.local.dir"] = conf["spark.sql.warehouse.dir"] = str(home.scratch)
-    conf["spark.driver.extraJavaOptions"] += (
-        f" -Dlog4j2.configurationFile={_log_file(home).as_uri()}"
-    )
-    conf["spark.driver.extraJavaOptions"] += classes.options(classes.archive(), record)
+    log = f" -Dlog4j2.configurationFile={_log_file(home).as_uri()}"
+    conf["spark.driver.extraJavaOptions"] += log + classes.options(classes.archive(), record)
     builder = SparkSession.builder.appName("icestream")
     for key, value in conf.items():
         builder = builder.config(key, value)
