@@ -143,6 +143,8 @@ class Engine:
 
                 return select(statement.query, self.catalog, self.spark, self.home)
             case st.Show() | st.ShowCreate():
+                for error in dict.fromkeys(o.error for o in self.catalog.broken()):
+                    self.notice(error.message)
                 return show(statement, self.catalog)
             case st.Describe():
                 return describe(statement, self.catalog)
@@ -162,14 +164,14 @@ class Engine:
             found = self.catalog.objects.get(name.name)
             if found is None and statement.if_exists:
                 continue
-            found = self.catalog.names().find(name)
+            found = self.catalog.names().find(name, broken=True)
             if found.kind != statement.kind:
                 raise SqlError(
                     f'"{name}" is a {found.kind}, not a {statement.kind}',
                     place=name.place,
                     remedy=f"DROP {found.kind.upper()} {name}",
                 )
-            dependents = [o for o in self.catalog.dependents(found) if not isinstance(o, Index)]
+            dependents = [o for o in self.catalog.dependents(found) if o.kind != Index.kind]
             if dependents and not statement.cascade:
                 listed = ", ".join(f"{o.kind} {o.name}" for o in dependents)
                 raise SqlError(
@@ -179,14 +181,23 @@ class Engine:
                 )
             doomed |= {o.name: o for o in [found, *self.catalog.dependents(found)]}
         if doomed:
-            self._own()
-            assert self.lock is not None
-            pipeline = self._running() if any(_runs(o) for o in doomed.values()) else None
-            self.catalog.drop(list(doomed), self.lock.incarnation)
-            if pipeline is not None:
-                pipeline.attach(list(self.catalog), self.store.plan)
-                pipeline.discard(list(doomed.values()))
+            self._discard(doomed)
         return Result(message=f"DROP {statement.kind.upper()}")
+
+    def _discard(self, doomed: Mapping[str, Object]) -> None:
+        """Forget objects and drop their tables. Where broken ones keep the pipeline from opening, tables stay until
+        their name is used again."""
+        self._own()
+        assert self.lock is not None
+        runs = any(_runs(o) for o in doomed.values())
+        pipeline = self._running() if runs and not self.catalog.broken() else None
+        self.catalog.drop(list(doomed), self.lock.incarnation)
+        if pipeline is not None:
+            pipeline.attach(list(self.catalog), self.store.plan)
+        elif runs and not self.catalog.broken():
+            pipeline = self._running()
+        if pipeline is not None:
+            pipeline.discard(list(doomed.values()))
 
     # -- running ---------------------------------------------------------------------------------
 
@@ -218,6 +229,7 @@ class Engine:
     def _running(self) -> Pipeline:
         """The pipeline, opened (and recovered) at first use with the objects that the store knows."""
         if self._pipeline is None:
+            self.catalog.check_whole()
             from icestream.lake.catalogs import Lake
             from icestream.runtime.pipeline import Pipeline
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from icestream.catalog.objects import (
     DEAD_LETTER_COLUMNS,
     DEAD_LETTERS,
+    Broken,
     Connection,
     Connector,
     Index,
@@ -56,8 +57,11 @@ class Names:
     env: Mapping[str, str]
     secrets: Callable[[st.Name], str]
 
-    def find(self, name: st.Name, *kinds: type[Object]) -> Object:
-        """The object of that name; the error for an unknown one suggests the nearest."""
+    def find(self, name: st.Name, *kinds: type[Object], broken: bool = False) -> Object:
+        """The object of that name; the error for an unknown one suggests the nearest.
+
+        One that cannot be built raises its own error, unless `broken` ones are welcome.
+        """
         _public(name)
         found = self.objects.get(name.name)
         if found is None:
@@ -68,6 +72,10 @@ class Names:
                 place=name.place,
                 remedy=did_you_mean(name.name, known),
             )
+        if isinstance(found, Broken) and (not kinds or found.kind in {k.kind for k in kinds}):
+            if broken:
+                return found
+            raise found.error
         if kinds and not isinstance(found, kinds):
             raise SqlError(f'"{name}" is a {found.kind}', place=name.place)
         return found

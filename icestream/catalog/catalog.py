@@ -9,13 +9,15 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from sqlglot import exp
+
 from icestream.catalog.bind import Names, bind
-from icestream.catalog.objects import Object, Secret
+from icestream.catalog.objects import Broken, Object, Secret
 from icestream.catalog.store import Store, StoredObject
 from icestream.errors import ConfigError, IcestreamError
 from icestream.sql import parse
 from icestream.sql import statements as st
-from icestream.sql.environment import resolve
+from icestream.sql.environment import placeholders, resolve
 from icestream.sql.masking import conceal, mask_text
 from icestream.sql.source import Source
 from icestream.sql.tokens import tokenize
@@ -45,17 +47,38 @@ class Catalog:
         self._next_id = store.next_id()
 
     def load(self) -> None:
-        """Build all objects of the store."""
+        """Build all objects of the store. One that cannot be built is there as a broken one."""
         for stored in self.store.objects():
+            self.stored[stored.name] = stored
             try:
                 (statement,) = parse(stored.text, stored.origin.rpartition(":")[0], self._values())
                 self.objects[stored.name] = bind(statement, stored.id, self.names())
-            except IcestreamError as error:
-                raise ConfigError(
-                    f"{stored.kind} {stored.name} of this home can no longer be understood: {error.message}",
-                    remedy=error.remedy or "set what it needs, or drop it",
-                ) from error
-            self.stored[stored.name] = stored
+            except Exception as error:
+                self.objects[stored.name] = self._broken(stored, error)
+
+    def _broken(self, stored: StoredObject, error: Exception) -> Broken:
+        """What stands for an object that cannot be built; one that needs another broken one has its error."""
+        cause = error if isinstance(error, IcestreamError) else IcestreamError(repr(error))
+        if not any(cause is b.error for b in self.broken()):
+            cause = ConfigError(
+                f"{stored.kind} {stored.name} of this home can no longer be understood: {cause.message}",
+                object=stored.name,
+                remedy=cause.remedy
+                or f"set what it needs, or DROP {stored.kind.upper()} {stored.name}",
+            )
+            cause.__cause__ = error
+        named = _references(stored.text, self._values())
+        depends = tuple(o.key for o in self if o.name in named and o.id < stored.id)
+        return Broken(stored.id, stored.name, stored.text, (), depends, cause, stored.kind)
+
+    def broken(self) -> list[Broken]:
+        """The objects that cannot be built, in the order of creation."""
+        return [o for o in self if isinstance(o, Broken)]
+
+    def check_whole(self) -> None:
+        """Raise the error of the first broken object, if there is one."""
+        for found in self.broken():
+            raise found.error
 
     def __iter__(self) -> Iterator[Object]:
         return iter(sorted(self.objects.values(), key=lambda o: o.id))
@@ -129,6 +152,8 @@ class Catalog:
         self.objects[change.object.name] = bind(
             change.statement, self.stored[change.object.name].id, self.names()
         )
+        if self.broken():
+            self.load()
         return True
 
     def dependents(self, object: Object) -> list[Object]:
@@ -162,6 +187,26 @@ def _name(statement: st.Statement) -> str:
     name = getattr(statement, "name", None)
     assert isinstance(name, st.Name)
     return name.name
+
+
+def _references(text: str, values: Mapping[str, str]) -> set[str]:
+    """The names that a statement refers to, as far as it parses with every `${NAME}` set to something."""
+    unset = {found["name"]: "unset" for found in placeholders(text)}
+    try:
+        (statement,) = parse(text, "", {**unset, **values})
+    except IcestreamError:
+        return set()
+    names: set[str] = set()
+    for attribute in ("from_name", "table"):
+        if isinstance(name := getattr(statement, attribute, None), st.Name):
+            names.add(name.name)
+    if isinstance(query := getattr(statement, "query", None), st.Query):
+        names |= {table.name for table in query.tree.find_all(exp.Table)}
+        names -= {cte.alias for cte in query.tree.find_all(exp.CTE)}
+    connection = getattr(statement, "options", {}).get("connection")
+    if connection is not None:
+        names.add(connection.value.rpartition(".")[2])
+    return names
 
 
 def _tokens(text: str) -> list[str]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from icestream.connect.config import ConnectorConfig
 from icestream.connectors.base import Column
+from icestream.errors import IcestreamError
 from icestream.plan.logical import Node
 from icestream.sql.options import Settings
 from icestream.sql.statements import Include, Options
@@ -151,3 +152,12 @@ class Index(Object):
     """CREATE INDEX: a hint, remembered."""
 
     kind = "index"
+
+
+@dataclass(frozen=True)
+class Broken(Object):
+    """An object of the store that cannot be built now: a `${NAME}` is not set, say. It can be shown and dropped;
+    whatever needs it raises `error`."""
+
+    error: IcestreamError
+    kind: str = "object"

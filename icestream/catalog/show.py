@@ -36,7 +36,7 @@ KINDS = {
 def show(statement: st.Show | st.ShowCreate, catalog: Catalog) -> Result:
     """SHOW what, or SHOW CREATE kind name."""
     if isinstance(statement, st.ShowCreate):
-        found = catalog.names().find(statement.name)
+        found = catalog.names().find(statement.name, broken=True)
         if found.kind != statement.kind:
             raise SqlError(f'"{statement.name}" is a {found.kind}', place=statement.name.place)
         text = catalog.definition(found.name)

@@ -337,6 +337,32 @@ def test_a_home_of_a_newer_version(icestream: Terminal) -> None:
     assert "was written by a newer icestream" in icestream.err
 
 
+def test_an_object_that_cannot_be_built_can_be_shown_and_dropped(
+    icestream: Terminal, monkeypatch
+) -> None:
+    monkeypatch.setenv("ROWS", "5")
+    icestream.fine("sql", SCRIPT.replace("rows = 5", "rows = '${ROWS}'"))
+    monkeypatch.delenv("ROWS")
+    assert icestream.fine("sql", "SHOW SOURCES; SHOW VIEWS", "--format", "json") == (
+        '{"Name": "events"}\n{"Name": "named"}\n'
+    )
+    assert "environment variable ROWS is not set" in icestream.err
+    assert "${ROWS}" in icestream.fine("sql", "SHOW CREATE SOURCE events")
+    for command in (
+        ("run",),
+        ("sql", "DESCRIBE events"),
+        ("sql", "EXPLAIN SELECT * FROM named"),
+        ("sql", "FLUSH"),
+    ):
+        assert icestream.run(*command) == 1
+        assert "source events of this home can no longer be understood" in icestream.err
+        assert "environment variable ROWS is not set" in icestream.err
+    assert icestream.run("sql", "DROP SOURCE events") == 1
+    assert "is needed by view named" in icestream.err
+    icestream.fine("sql", "DROP SOURCE events CASCADE")
+    assert icestream.fine("sql", "SHOW SOURCES; SHOW VIEWS", "--format", "json") == ""
+
+
 # -- run and status ----------------------------------------------------------------------------------
 
 

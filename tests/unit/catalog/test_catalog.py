@@ -15,6 +15,7 @@ from icestream.catalog.store import Store
 from icestream.config import Home
 from icestream.errors import ConfigError, FencedError, IcestreamError, NotSupportedError, SqlError
 from icestream.sql import parse
+from icestream.sql import statements as st
 
 SOURCE = """CREATE SOURCE s (id BIGINT, name VARCHAR, doubled BIGINT AS id * 2) INCLUDE offset AS o
   WITH (connector = 'kafka', topic = 't', properties.bootstrap.server = 'localhost:1') FORMAT PLAIN ENCODE JSON"""
@@ -161,6 +162,45 @@ def test_the_graph_of_a_home(home: Fixture) -> None:
     assert tasks["m"] == (1, ("s#1",), ("t#4",))
     assert tasks["last"] == (2, (), ("m#5",))
     assert {t.object.name: t.interval for t in plan.tasks}["k"] == 60
+
+
+BROKER = SOURCE.replace("localhost:1", "${BROKER}")
+
+
+def test_an_unset_variable_breaks_one_object_and_what_stands_on_it(home: Fixture) -> None:
+    home.env["BROKER"] = "b:1"
+    home.create(
+        BROKER,
+        SINK,
+        SOURCE.replace("SOURCE s", "SOURCE other"),
+        "CREATE VIEW v AS WITH other AS (SELECT id FROM s) SELECT id FROM other",
+        "CREATE VIEW w AS SELECT id FROM other",
+    )
+    del home.env["BROKER"]
+    catalog = home.again().catalog
+    assert [(o.kind, o.name) for o in catalog.broken()] == [
+        ("source", "s"), ("sink", "k"), ("view", "v"),
+    ]  # fmt: skip
+    assert [o.key for o in catalog] == ["s#1", "k#2", "other#3", "v#4", "w#5"]
+    assert [o.name for o in catalog.dependents(catalog.objects["s"])] == ["k", "v"]
+    assert "${BROKER}" in catalog.definition("s")
+    for need in (
+        catalog.check_whole,
+        lambda: catalog.names().find(st.Name("v")),
+        lambda: catalog.examine(parse("CREATE VIEW x AS SELECT id FROM s", "y.sql", {})[0]),
+    ):
+        with pytest.raises(ConfigError, match=r"source s .* variable BROKER is not set"):
+            need()
+    catalog.drop(["s", "k", "v"], 1)
+    assert not home.again().catalog.broken()
+
+
+def test_a_text_that_no_longer_parses_is_broken_too(home: Fixture) -> None:
+    home.create(SOURCE)
+    home.store.db.execute("UPDATE objects SET text = 'CREATE SORUCE s'")
+    (broken,) = home.again().catalog.broken()
+    assert (broken.kind, broken.name, broken.depends) == ("source", "s", ())
+    assert broken.error.remedy
 
 
 @pytest.mark.parametrize("options", ["", " (force_append_only = true)", " KEY ENCODE JSON"])
