@@ -6,7 +6,8 @@ has changed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from icestream.catalog.objects import (
@@ -162,11 +163,15 @@ def _ingest(
     name, place = _connector_name(options, what, statement.place, names)
     connector = source_connector(name, place)
     settings = _settings(options, connector.options, what, names, statement.place)
-    if connector.check is not None:
-        connector.check(settings)
+    with _placed(statement.place):
+        if connector.check is not None:
+            connector.check(settings)
     chosen = _format(statement.format, connector, what, names, statement.place)
     ingest = Ingest(connector.name, settings, *chosen, statement.includes)
     declared = _declared(statement, what)
+    with _placed(statement.place):
+        if connector.check_columns is not None:
+            connector.check_columns(settings, declared)
     included = [_included(i, ingest, connector.includes) for i in statement.includes]
     columns = _generated(statement, [*declared, *included])
     _distinct([c.name for c in columns], what, statement.place)
@@ -291,8 +296,9 @@ def _sink(statement: st.CreateSink, id: int, names: Names) -> Sink:
     name, place = _connector_name(options, what, statement.place, names)
     connector = sink_connector(name, place)
     settings = _settings(options, connector.options, what, names, statement.place)
-    if connector.check is not None:
-        connector.check(settings)
+    with _placed(statement.place):
+        if connector.check is not None:
+            connector.check(settings)
     if statement.format is not None:
         _sink_format(statement.format, connector, what, names)
     if statement.query is not None:
@@ -302,6 +308,9 @@ def _sink(statement: st.CreateSink, id: int, names: Names) -> Sink:
         node = _scan(names.relation(statement.from_name))
     _must_be_linear(node, what, statement.place)
     columns = _output(node, (), what, statement.place)
+    with _placed(statement.place):
+        if connector.check_columns is not None:
+            connector.check_columns(settings, columns)
     depends = (*relations_read(node), *_connection_key(statement.options, names))
     catalog = catalog_properties(settings) if connector.name == "iceberg" else None
     return Sink(
@@ -463,6 +472,16 @@ def _settings(
 def _public(name: st.Name) -> None:
     if name.schema not in (None, "public"):
         raise NotSupportedError(f"schema {name.schema!r}: objects live in public", place=name.place)
+
+
+@contextmanager
+def _placed(place: Place) -> Iterator[None]:
+    """What a connector finds wrong has a place: the option's, else the statement's."""
+    try:
+        yield
+    except SqlError as error:
+        error.place = error.place or place
+        raise
 
 
 def _distinct(names: list[str], what: str, place: Place) -> None:

@@ -118,6 +118,8 @@ class SourceConnector:
     """INCLUDE column kinds → their types."""
     check: Callable[[Settings], None] | None = None
     """Further checks of the settings among each other, without any I/O."""
+    check_columns: Callable[[Settings, Sequence[Column]], None] | None = None
+    """Checks of the settings against the columns that the outside fills, without any I/O."""
 
 
 @dataclass(frozen=True)
@@ -129,3 +131,5 @@ class SinkConnector:
     open: Callable[[Context], Sink] | None = None
     formats: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     check: Callable[[Settings], None] | None = None
+    check_columns: Callable[[Settings, Sequence[Column]], None] | None = None
+    """Checks of the settings against the columns that are written, without any I/O."""

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from pyspark.sql import DataFrame
 
-from icestream.connectors.base import Context, Source, SourceConnector
+from icestream.connectors.base import Column, Context, Source, SourceConnector
 from icestream.connectors.datagen_fields import Generator
 from icestream.errors import SqlError
 from icestream.lake.stamp import Offset
@@ -84,6 +84,11 @@ def check(settings: Settings) -> None:
         )
 
 
+def check_columns(settings: Settings, columns: Sequence[Column]) -> None:
+    """Every fields.* option fits a column, and every column can be made up."""
+    Generator(settings, columns, settings.number("datagen.rows.per.second"))
+
+
 SOURCE = SourceConnector(
     name="datagen",
     options=(
@@ -105,4 +110,5 @@ SOURCE = SourceConnector(
     ),
     open=DatagenSource,
     check=check,
+    check_columns=check_columns,
 )

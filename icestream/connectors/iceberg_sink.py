@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from icestream import types as t
-from icestream.connectors.base import SinkConnector
+from icestream.connectors.base import Column, SinkConnector
 from icestream.connectors.iceberg_options import CATALOG_OPTIONS, TABLE_OPTIONS, check_catalog
 from icestream.errors import NotSupportedError, Place, SqlError, did_you_mean
 from icestream.sql.options import OptionSpec, Settings
@@ -102,7 +102,16 @@ def check(settings: Settings) -> None:
             )
 
 
-SINK = SinkConnector("iceberg", OPTIONS, open=None, check=check)
+def check_columns(settings: Settings, columns: Sequence[Column]) -> None:
+    """partition_by and order_key name columns of the sink, with transforms that take them."""
+    types = {c.name: c.type for c in columns}
+    if (partitions := settings.optional("partition_by")) is not None:
+        partition_clause(partitions, types, settings.place("partition_by"))
+    if (order := settings.optional("order_key")) is not None:
+        order_clause(order, types, settings.place("order_key"))
+
+
+SINK = SinkConnector("iceberg", OPTIONS, check=check, check_columns=check_columns)
 
 # -- partitioning ------------------------------------------------------------------------------------
 

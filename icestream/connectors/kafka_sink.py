@@ -6,12 +6,14 @@ they are written again at the next start. A reader that needs each row once tell
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from icestream.connectors.base import Context, Sink, SinkConnector
+from icestream.connectors.base import Column, Context, Sink, SinkConnector
 from icestream.connectors.formats.json_out import encode
 from icestream.connectors.kafka_options import (
     CONNECTION,
@@ -21,7 +23,7 @@ from icestream.connectors.kafka_options import (
 )
 from icestream.errors import ConnectorError, SqlError, did_you_mean
 from icestream.lake.jvm import java_message
-from icestream.sql.options import OptionSpec, PrefixSpec
+from icestream.sql.options import OptionSpec, PrefixSpec, Settings
 
 
 class KafkaSink(Sink):
@@ -34,15 +36,7 @@ class KafkaSink(Sink):
         self.options = {f"kafka.{k}": v for k, v in properties.items()} | {"topic": self.topic}
         self.columns = [(c.name, c.type) for c in context.columns]
         types = dict(self.columns)
-        self.key = []
-        for name in context.settings.list("primary_key"):
-            if name not in types:
-                raise SqlError(
-                    f"sink {self.name}: primary_key names {name!r}, which is no column",
-                    place=context.settings.place("primary_key"),
-                    remedy=did_you_mean(name, types),
-                )
-            self.key.append((name, types[name]))
+        self.key = [(name, types[name]) for name in context.settings.list("primary_key")]
 
     def write(self, frame: DataFrame, epoch: int) -> None:
         """Send the rows and wait until the brokers have them all."""
@@ -65,6 +59,18 @@ class KafkaSink(Sink):
             ) from error
 
 
+def check_columns(settings: Settings, columns: Sequence[Column]) -> None:
+    """primary_key names columns of the sink."""
+    names = [c.name for c in columns]
+    for name in settings.list("primary_key"):
+        if name not in names:
+            raise SqlError(
+                f"{settings.what}: primary_key names {name!r}, which is no column",
+                place=settings.place("primary_key"),
+                remedy=did_you_mean(name, names) or "the columns are " + ", ".join(names),
+            )
+
+
 SINK = SinkConnector(
     name="kafka",
     options=(
@@ -82,4 +88,5 @@ SINK = SinkConnector(
     open=KafkaSink,
     formats={"PLAIN": ("JSON",)},
     check=check_connection,
+    check_columns=check_columns,
 )

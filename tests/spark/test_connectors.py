@@ -734,5 +734,3 @@ def test_kafka_sink(lake: Lake, kafka: Any, topic: Callable[..., str]) -> None:
     plain = connector.open(sink_context(lake, "kafka", columns, **given))
     plain.write(frame.limit(1), 2)
     assert sum(key is None for _, _, key, _ in consume(kafka.bootstrap, name)) == 1
-    with pytest.raises(SqlError, match="did you mean 'id'"):
-        connector.open(sink_context(lake, "kafka", columns, primary_key="idd", **given))

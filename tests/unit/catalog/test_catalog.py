@@ -237,7 +237,22 @@ def test_what_comes_later_says_so(home: Fixture, text: str) -> None:
     assert "not supported yet" in str(caught.value)
 
 
+DATAGEN = "CREATE SOURCE x (id BIGINT, at TIMESTAMP) WITH (connector = 'datagen', "
+ICEBERG = (
+    "CREATE SINK k AS SELECT id, name FROM s WITH (connector = 'iceberg', type = 'append-only', "
+    "table.name = 'k', create_table_if_not_exists = true, "
+)
+
 WRONG = {
+    f"{DATAGEN} fields.idd.min = 1)": "fields.idd.min fits no column",
+    f"{DATAGEN} fields.at.max_past = 'long')": "fields.at.max_past accepts a duration",
+    f"{DATAGEN} fields.id.kind = 'sequnce')": "accepts random or sequence",
+    "CREATE SOURCE x (id JSONB) WITH (connector = 'datagen')": "datagen for id, which is jsonb",
+    f"{ICEBERG} partition_by = 'day(nam)')": "partition_by: there is no column 'nam'",
+    f"{ICEBERG} partition_by = 'day(name)')": "day does not take name, which is varchar",
+    f"{ICEBERG} order_key = 'idd desc')": "did you mean 'id'",
+    KAFKA_SINK.replace("topic", "primary_key = 'idd', topic"): "did you mean 'id'",
+    "CREATE SOURCE x (id INT) WITH (connector = 'kafka', properties.bootstrap.server = 'b:1') FORMAT PLAIN ENCODE JSON": "needs the option topic",
     f"{KAFKA_SINK} FORMAT PLAIN ENCODE CSV": "a kafka sink does not write FORMAT PLAIN ENCODE CSV",
     f"{KAFKA_SINK} FORMAT PLAIN ENCODE JSON (force_apend_only = true)": "did you mean 'force_append_only'",
     "CREATE SINK k FROM s WITH (connector = 'blackhole') FORMAT PLAIN ENCODE JSON": "blackhole takes no FORMAT",
