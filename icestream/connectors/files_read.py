@@ -134,11 +134,12 @@ def _raw(
 
 def _blocks(stream: Any) -> Iterator[bytes]:
     """A stream's bytes in blocks of whole lines, without the last newline of each."""
-    rest, first = b"", True
+    rest = b""
+    while len(rest) < len(_BOM) and (some := stream.read(len(_BOM) - len(rest))):
+        rest += some
+    rest = rest.removeprefix(_BOM)
     while chunk := stream.read(max(CHUNK, len(rest))):
         data = rest + chunk
-        if first:
-            data, first = data.removeprefix(_BOM), False
         cut = data.rfind(b"\n")
         if cut < 0:
             rest = data
@@ -146,7 +147,7 @@ def _blocks(stream: Any) -> Iterator[bytes]:
         yield data[:cut]
         rest = data[cut + 1 :]
     if rest:
-        yield rest
+        yield rest.removesuffix(b"\n")
 
 
 def _line_records(stream: Any) -> Iterator[tuple[pa.Array, pa.BinaryArray]]:
