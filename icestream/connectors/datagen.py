@@ -1,8 +1,8 @@
 """Made-up rows: a source for demos and tests that needs nothing outside.
 
 Row i is a pure function of the seed, the column and i, computed by Spark where it is needed, so any range can be
-read again. An offset is {"rows": i, "base": t}: t is when the source was created, in microseconds; the
-timestamps of row i lie around t + i / rate.
+read again, and every reader of a source sees the same rows. An offset is {"rows": i}; the timestamps of row i
+lie before BASE + i / rate. (Offsets of older homes also hold their own "base".)
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ from icestream.lake.stamp import Offset
 from icestream.sql.options import OptionSpec, PrefixSpec, Settings
 from icestream.types import backtick
 
+BASE = 1_704_067_200_000_000
+"""The time of row 0, unless a column has its own: 2024-01-01 in UTC, in microseconds."""
 SPLIT_ABOVE = 20_000  # rows in a range before it is split among tasks
 
 
@@ -38,17 +40,19 @@ class DatagenSource(Source):
         self._origin: tuple[float, int] | None = None
 
     def start(self) -> Offset:
-        """The first row; remembers the time."""
-        return {"rows": 0, "base": time.time_ns() // 1000}
+        """The first row."""
+        return {"rows": 0}
 
     def latest(self, since: Offset) -> Offset:
-        """As many rows as the time since the first call allows; with `rows` and no rate, all of them."""
+        """As many rows as the time since the first call allows, and a second's more, so that there are rows at the
+        first call; with `rows` and no rate, all of them."""
         if self.at_once:
             return self._at(since, self.bound or 0)
         if self._origin is None:
             self._origin = (time.monotonic(), since["rows"])
         began, first = self._origin
-        return self._at(since, first + int((time.monotonic() - began) * self.rate))
+        ready = max(1, int((time.monotonic() - began + 1) * self.rate))
+        return self._at(since, first + ready)
 
     def _at(self, since: Offset, rows: int) -> Offset:
         if self.bound is not None:
@@ -69,7 +73,7 @@ class DatagenSource(Source):
         rows = self.count(start, end)
         splits = max(self.splits, self.spark.sparkContext.defaultParallelism)
         ids = self.spark.range(start["rows"], end["rows"], 1, splits if rows > SPLIT_ABOVE else 1)
-        base = int(start["base"])
+        base = int(start.get("base", BASE))
         return ids.selectExpr(
             *[f"{self.generator.expression(c, base)} AS {backtick(c)}" for c in columns]
         )
@@ -105,7 +109,8 @@ SOURCE = SourceConnector(
             "source_rate_limit", "int", help="rows a second that are taken at most", least=1
         ),
         PrefixSpec(
-            "fields.", "fields.<column>.kind, .start, .end, .min, .max, .length, .max_past, .seed"
+            "fields.",
+            "fields.<column>.kind, .start, .end, .min, .max, .length, .max_past, .basetime, .seed",
         ),
     ),
     open=DatagenSource,

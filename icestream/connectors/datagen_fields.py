@@ -6,6 +6,7 @@
     fields.<column>.min, max  of random numbers; both inclusive (0 and 1000)
     fields.<column>.length    of random text and bytes (10), and of arrays (3)
     fields.<column>.max_past  of random times: how far before the row's own time ('1 day')
+    fields.<column>.basetime  of random times: the time of the first row (2024-01-01T00:00:00Z)
     fields.<column>.seed      a seed for this column alone
 
 A field of a struct is fields.<column>.<field>.…, the elements of an array are fields.<column>._.…
@@ -14,6 +15,7 @@ A field of a struct is fields.<column>.<field>.…, the elements of an array are
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING
 
@@ -26,6 +28,7 @@ from icestream.types import Type, spark_type
 if TYPE_CHECKING:
     from icestream.connectors.base import Column
 
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 DAY = 86_400_000_000
 _LARGEST: dict[Type, int] = {t.SMALLINT: 2**15 - 1, t.INTEGER: 2**31 - 1, t.BIGINT: 2**63 - 1}
 
@@ -146,6 +149,15 @@ class Generator:
             past = int(seconds(text) * 1_000_000)
         except ValueError:
             raise self._wrong(path, "max_past", "a duration such as '1 day' or '10 min'") from None
+        if (given := self._text(path, "basetime")) is not None:
+            try:
+                moment = datetime.fromisoformat(given.strip())
+            except ValueError:
+                raise self._wrong(
+                    path, "basetime", "a time such as '2026-01-31T12:00:00Z'"
+                ) from None
+            moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+            base = (moment - EPOCH) // timedelta(microseconds=1)
         own = f"{base}L + CAST(id * {1_000_000 / self.rate!r}D AS BIGINT)"
         return f"({own} - pmod({hashed}, {past}L))" if past else f"({own})"
 
