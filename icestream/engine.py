@@ -57,6 +57,7 @@ class Engine:
         self.lock: HomeLock | None = None
         self._spark: SparkSession | None = None
         self._pipeline: Pipeline | None = None
+        self._warming: threading.Thread | None = None
         self._owned = False
 
     def __enter__(self) -> Engine:
@@ -212,6 +213,8 @@ class Engine:
             else:
                 groups = self._jar_groups()
                 self._spark = session.start(self.home, self.settings, groups, self.notice)
+                if self.lock is not None:
+                    self._warming = session.warm(self._spark)
         return self._spark
 
     def _jar_groups(self) -> list[str]:
@@ -290,6 +293,8 @@ class Engine:
         """Stop what was started: connectors, the session, the lock."""
         if self._pipeline is not None:
             self._pipeline.close()
+        if self._warming is not None:
+            self._warming.join()
         if self._spark is not None and self.application is None:
             self._spark.stop()
         if self.lock is not None:

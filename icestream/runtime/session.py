@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
@@ -96,6 +98,23 @@ def start(
             remedy=f"icestream doctor looks at the machine; the JVM's words are in {errors}",
         ) from error
     return session
+
+
+def warm(spark: SparkSession) -> threading.Thread:
+    """Start Python workers with what decoding imports, while the driver is still busy with tables and positions."""
+
+    def passing(batches: Iterator[Any]) -> Iterator[Any]:
+        from icestream.connectors.formats import json  # noqa: F401
+
+        return batches
+
+    def job() -> None:
+        workers = spark.range(0, 64, 1, spark.sparkContext.defaultParallelism)
+        workers.mapInArrow(passing, "id BIGINT").write.format("noop").mode("append").save()
+
+    thread = threading.Thread(target=job, name="warm", daemon=True)
+    thread.start()
+    return thread
 
 
 def adopt(spark: SparkSession, home: Home) -> SparkSession:

@@ -68,7 +68,9 @@ class Stream:
 
     def send(self, count: int = 300) -> None:
         """More events, and one record that is not JSON."""
-        events = [(str(i), f'{{"id": {i}, "name": "n{i}"}}') for i in range(self.sent, self.sent + count)]
+        events = [
+            (str(i), f'{{"id": {i}, "name": "n{i}"}}') for i in range(self.sent, self.sent + count)
+        ]
         self.produce(self.topic, [*events, ("x", "{broken")])
         self.sent += count
         self.poison += 1
@@ -78,7 +80,11 @@ class Stream:
 
     def check_no_wrong_rows(self) -> None:
         """At any moment: nothing twice, nothing that was never sent."""
-        existing = {".".join(t) for ns in lake(self.home).list_namespaces() for t in lake(self.home).list_tables(ns)}
+        existing = {
+            ".".join(t)
+            for ns in lake(self.home).list_namespaces()
+            for t in lake(self.home).list_tables(ns)
+        }
         for table in TABLES:
             if table in existing:
                 counts = Counter(column(self.home, table, "id"))

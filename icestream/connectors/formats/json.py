@@ -216,11 +216,17 @@ def _beyond_arrow(texts: pa.StringArray, data: bytes) -> bool:
         opened = pc.add(pc.count_substring(texts, "["), pc.count_substring(texts, "{"))
         if pc.max(opened).as_py() > values.MAX_DEPTH:
             return True
+    nested = data.count(b"}") > len(texts)  # else each record has one, at its end
     return bool(
-        (b"null" in data and _TOP_LEVEL_NULL.search(data))
-        or ((b"NaN" in data or b"Inf" in data) and _NOT_A_NUMBER.search(data))
+        (nested and b"null" in data and _TOP_LEVEL_NULL.search(data))
+        or ((_has(data, b"NaN") or _has(data, b"Inf")) and _NOT_A_NUMBER.search(data))
         or (longest > values.MAX_DIGITS and _LONG_NUMBER.search(data))
     )
+
+
+def _has(data: bytes, word: bytes) -> bool:
+    """Whether the word occurs; its first letter alone is looked for first, which is much faster where it is rare."""
+    return word[:1] in data and word in data
 
 
 def _in_other_case(texts: pa.StringArray, key: str) -> bool:
