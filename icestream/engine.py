@@ -68,19 +68,34 @@ class Engine:
 
     # -- statements ------------------------------------------------------------------------------
 
-    def execute(self, sql: str, file: str = "<sql>") -> list[Result]:
-        """Run a script. Everything in it is parsed first; creations are applied together, all or none."""
+    def execute(
+        self, sql: str, file: str = "<sql>", on_result: Callable[[Result], None] = lambda r: None
+    ) -> list[Result]:
+        """Run a script. Everything in it is parsed first; creations are applied together, all or none.
+
+        `on_result` gets each result as soon as it holds: that of a creation once it is applied.
+        """
         results: list[Result] = []
         pending: list[Change] = []
+        untold: list[Result] = []
+
+        def tell() -> None:
+            while untold:
+                results.append(untold.pop(0))
+                on_result(results[-1])
+
         statements = parse(sql, file, self.env)
         try:
             for statement in statements:
                 if isinstance(statement, CREATE):
-                    results.append(self._create(statement, pending))
+                    untold.append(self._create(statement, pending))
                 else:
                     self._apply(pending)
-                    results.append(self._other(statement))
+                    tell()
+                    untold.append(self._other(statement))
+                    tell()
             self._apply(pending)
+            tell()
         except BaseException:
             self.catalog.forget([c.object.name for c in pending])
             raise

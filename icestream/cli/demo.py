@@ -76,8 +76,7 @@ def run(args: argparse.Namespace) -> int:
         clicks.send(10)
         display.notice("applying the pipeline:\n")
         display.notice(script())
-        for result in engine.execute(script(), "clickstream.sql"):
-            display.result(result)
+        engine.execute(script(), "clickstream.sql", display.result)
         engine.open()
         stop_on_signals(stop, display)
         clicks.start()

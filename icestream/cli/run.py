@@ -62,8 +62,7 @@ def run(args: argparse.Namespace) -> int:
 
 def apply(engine: Engine, path: Path, display: Display) -> None:
     """Apply one file; the results go to the display."""
-    for result in engine.execute(script_at(path), str(path)):
-        display.result(result)
+    engine.execute(script_at(path), str(path), display.result)
 
 
 def stop_on_signals(stop: threading.Event, display: Display) -> None:

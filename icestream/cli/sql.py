@@ -26,11 +26,10 @@ def add_parser(commands: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Execute and print."""
+    """Execute, and print each result as soon as it is there."""
     text = sys.stdin.read() if args.text == "-" else args.text
     with Engine(home_of(args), settings_of(args), notice=_note) as engine:
-        for result in engine.execute(text):
-            print_result(result, args.format)
+        engine.execute(text, on_result=lambda result: print_result(result, args.format))
     return 0
 
 

@@ -242,6 +242,18 @@ def test_messages_of_statements_stay_out_of_data(icestream: Terminal) -> None:
     assert "CREATE SOURCE events\nCREATE VIEW named\n" in icestream.err
 
 
+def test_results_before_a_failure_are_printed(filled: Terminal) -> None:
+    text = "SHOW SOURCES; CREATE VIEW v AS SELECT id FROM events; SHOW VIEWS; DESCRIBE nothing"
+    assert filled.run("sql", text, "--format", "csv") == 1
+    assert filled.out == "Name\nevents\nName\nnamed\nv\n"
+    assert filled.err.startswith("CREATE VIEW v\nerror: ")
+
+
+def test_a_creation_that_is_not_applied_is_not_told(icestream: Terminal) -> None:
+    assert icestream.run("sql", SCRIPT + "CREATE VIEW broken AS SELECT nix FROM events") == 1
+    assert "CREATE SOURCE events" not in icestream.out + icestream.err
+
+
 def test_statements_from_standard_input(filled: Terminal, monkeypatch) -> None:
     monkeypatch.setattr("sys.stdin", io.StringIO("SHOW SOURCES;"))
     assert filled.fine("sql", "-", "--format", "csv") == "Name\nevents\n"
