@@ -243,6 +243,7 @@ class Engine:
     def _own(self) -> None:
         if self.lock is None:
             self.lock = HomeLock(self.home, self.take_over)
+            self.store.make()
 
     def _running(self) -> Pipeline:
         """The pipeline, opened (and recovered) at first use with the objects that the store knows."""

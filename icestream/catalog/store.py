@@ -13,6 +13,7 @@ import time
 import uuid
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from icestream.config import Home
 from icestream.errors import ConfigError, FencedError
@@ -47,22 +48,42 @@ class StoredObject:
 
 
 class Store:
-    """The store of one home. Opened by every command; changed only by the process that owns the home."""
+    """The store of one home. Opened by every command; changed only by the process that owns the home.
+
+    A home that is not there is an empty store in memory until something changes: reading makes no files.
+    """
 
     def __init__(self, home: Home) -> None:
         self.home = home
-        home.prepare()
+        self.durable = home.store.exists()
+        self._open(home.store if self.durable else ":memory:")
+
+    def _open(self, path: Path | str) -> None:
         try:
             self.db = sqlite3.connect(
-                home.store, timeout=30, isolation_level=None, check_same_thread=False
+                path, timeout=30, isolation_level=None, check_same_thread=False
             )
             self.db.execute("PRAGMA journal_mode = WAL")
             self._migrate()
         except sqlite3.DatabaseError as error:
             raise ConfigError(
-                f"the store {home.store} cannot be opened: {error}",
+                f"the store {path} cannot be opened: {error}",
                 remedy="restore it from a backup, or choose another --home",
             ) from error
+
+    def make(self) -> None:
+        """Make the home, if it is not there yet. Called before anything changes."""
+        if self.durable:
+            return
+        self.home.prepare()
+        self.db.close()
+        self._open(self.home.store)
+        self.durable = True
+        if self.objects():
+            raise ConfigError(
+                f"another process has made the home {self.home.root} at this very moment",
+                remedy="try again",
+            )
 
     def close(self) -> None:
         """Close the database."""
@@ -101,6 +122,7 @@ class Store:
 
     def take(self, incarnation: int) -> None:
         """This process owns the store now."""
+        self.make()
         self.db.execute("UPDATE meta SET value = ? WHERE key = 'incarnation'", (str(incarnation),))
 
     # -- objects ---------------------------------------------------------------------------------
@@ -141,12 +163,14 @@ class Store:
 
     def set(self, name: str, value: str | None) -> None:
         """SET name = value, or DEFAULT."""
+        self.make()
         if value is None:
             self.db.execute("DELETE FROM settings WHERE name = ?", (name,))
         else:
             self.db.execute("INSERT OR REPLACE INTO settings VALUES (?, ?)", (name, value))
 
     def _transaction(self, incarnation: int) -> _Transaction:
+        self.make()
         return _Transaction(self, incarnation)
 
     # -- secrets ---------------------------------------------------------------------------------
@@ -160,6 +184,7 @@ class Store:
 
     def keep_secrets(self, values: Mapping[str, str]) -> None:
         """Replace the secrets file, readable by the owner alone."""
+        self.make()
         temporary = self.home.secrets.with_suffix(".new")
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         with os.fdopen(descriptor, "w") as file:

@@ -142,7 +142,8 @@ def test_plan_says_what_would_be_created_and_creates_nothing(icestream: Terminal
         assert "  Source events: datagen, read and decoded once an epoch" in lines[1]
         assert "+ create view named" in lines
         assert lines[-1] == "2 to create, 0 different, 0 unchanged"
-    assert icestream.fine("sql", "SHOW SOURCES", "--format", "json") == ""
+    assert icestream.fine("sql", "SHOW SOURCES; SHOW ALL", "--format", "json") == ""
+    assert not Path(".icestream").exists()
 
 
 def test_plan_of_an_applied_script_is_empty(filled: Terminal) -> None:

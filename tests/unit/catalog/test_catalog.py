@@ -130,7 +130,23 @@ def test_a_fenced_process_changes_nothing(home: Fixture) -> None:
     assert not list(home.again().catalog)
 
 
+def test_reading_makes_no_home(home: Fixture) -> None:
+    (statement,) = parse(SOURCE, "x.sql")
+    home.catalog.learn(home.catalog.examine(statement))
+    assert not home.home.root.exists()
+    home.store.set("timezone", "UTC")
+    assert home.again().store.settings() == {"timezone": "UTC"}
+
+
+def test_a_home_that_another_process_made_meanwhile(home: Fixture) -> None:
+    other = home.again()
+    other.create(SOURCE)
+    with pytest.raises(ConfigError, match="another process"):
+        home.create(SOURCE)
+
+
 def test_a_newer_store_is_refused(home: Fixture) -> None:
+    home.store.make()
     home.store.db.execute("PRAGMA user_version = 99")
     with pytest.raises(ConfigError, match="newer icestream"):
         home.again()
