@@ -17,6 +17,7 @@ from pathlib import Path
 from icestream import config
 from icestream import types as t
 from icestream.catalog.bind import SECRET_OPTIONS
+from icestream.catalog.variables import VARIABLES
 from icestream.cli import command_line
 from icestream.config import EngineSettings
 from icestream.connectors.formats.registry import FORMATS, SINK_FORMATS
@@ -69,6 +70,7 @@ def sections() -> dict[str, Callable[[], str]]:
         "connection options": lambda: options(CONNECTION_OPTIONS),
         "secret options": lambda: options(SECRET_OPTIONS),
         "settings": settings,
+        "variables": variables,
         "commands": commands,
         "functions": functions,
         "types": types,
@@ -98,13 +100,14 @@ def options(specs: Sequence[Spec], fixed: Sequence[str] = ()) -> str:
     return table(("option", "kind", "default", "what it does"), rows)
 
 
+_KINDS = {"string": "text", "seconds": "duration", "bool": "true, false"}
+
+
 def _option(spec: Spec, fixed: bool) -> tuple[str, ...]:
     if not isinstance(spec, OptionSpec):
         allowed = f": {', '.join(f'`{name}`' for name in spec.allow)}" if spec.allow else ""
         return f"`{spec.prefix}*`", "text", "", f"{_plain(spec.help)}{allowed}"
-    kind = {"string": "text", "seconds": "duration", "bool": "true, false"}.get(
-        spec.kind, spec.kind
-    )
+    kind = _KINDS.get(spec.kind, spec.kind)
     if spec.choices:
         kind = ", ".join(f"`{c}`" for c in spec.choices)
     if spec.secret:
@@ -156,6 +159,16 @@ def settings() -> str:
         flag = f"`{FLAGS[field.name]}`" if field.name in FLAGS else ""
         rows.append((f"`{field.name}`", flag, f"`{field.default}`", texts[field.name]))
     return table(("setting", "flag", "default", "what it does"), rows)
+
+
+def variables() -> str:
+    """What SET accepts."""
+    rows = []
+    for variable in VARIABLES.values():
+        values = ", ".join(f"`{v}`" for v in variable.only) or _KINDS.get(variable.kind, "")
+        default = f"`{variable.default}`" if variable.default else ""
+        rows.append((f"`{variable.name}`", default, values or variable.kind, variable.note))
+    return table(("setting", "default", "values", "what comes of it"), rows)
 
 
 def _attribute_texts(path: Path, name: str) -> dict[str, str]:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from icestream.catalog import variables
 from icestream.catalog.catalog import Catalog, Change
 from icestream.catalog.objects import Connector, Index, Object
 from icestream.catalog.show import delivery, describe, explain, show
@@ -110,6 +111,8 @@ class Engine:
                 if not change.exists:
                     self.catalog.learn(change)
                 changes.append(change)
+            elif isinstance(statement, st.SetVariable):
+                variables.check(statement)
         return changes
 
     def _create(self, statement: st.Statement, pending: list[Change]) -> Result:
@@ -167,8 +170,9 @@ class Engine:
             case st.Explain():
                 return explain(statement, self.catalog)
             case st.SetVariable():
-                self.store.set(statement.name, statement.value)
-                return Result(message="SET")
+                variable = variables.check(statement)
+                self.store.set(variable.name, statement.value)
+                return Result(message=f"SET ({variable.note})" if statement.value else "SET")
             case st.Flush() | st.Wait():
                 self.run(threading.Event(), once=True)
                 return Result(message=type(statement).__name__.upper())

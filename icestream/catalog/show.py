@@ -14,6 +14,7 @@ from icestream.catalog.objects import (
     Table,
     View,
 )
+from icestream.catalog.variables import VARIABLES
 from icestream.errors import NotSupportedError, SqlError, did_you_mean
 from icestream.plan.explain import explain_node
 from icestream.plan.query import bind_query
@@ -55,9 +56,10 @@ def show(statement: st.Show | st.ShowCreate, catalog: Catalog) -> Result:
         return Result(columns=("Name",), rows=[("dead_letters",), ("public",)])
     if what == "databases":
         return Result(columns=("Name",), rows=[("dev",)])
-    settings = catalog.store.settings()
+    settings = {name: v.default for name, v in VARIABLES.items()} | catalog.store.settings()
     if what == "all":
-        return Result(columns=("Name", "Setting"), rows=sorted(settings.items()))
+        rows = [(n, v, VARIABLES[n].note if n in VARIABLES else "") for n, v in settings.items()]
+        return Result(columns=("Name", "Setting", "Description"), rows=sorted(rows))
     if what in settings:
         return Result(columns=(what,), rows=[(settings[what],)])
     known = [*KINDS, "columns", "jobs", "schemas", "databases", "all", *settings]

@@ -142,7 +142,7 @@ def test_plan_says_what_would_be_created_and_creates_nothing(icestream: Terminal
         assert "  Source events: datagen, read and decoded once an epoch" in lines[1]
         assert "+ create view named" in lines
         assert lines[-1] == "2 to create, 0 different, 0 unchanged"
-    assert icestream.fine("sql", "SHOW SOURCES; SHOW ALL", "--format", "json") == ""
+    assert icestream.fine("sql", "SHOW SOURCES; SHOW SINKS", "--format", "json") == ""
     assert not Path(".icestream").exists()
 
 
