@@ -7,19 +7,16 @@ section of that name. A test fails when a page is out of date.
 from __future__ import annotations
 
 import argparse
-import ast
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import fields
 from pathlib import Path
 
-from icestream import config
 from icestream import types as t
 from icestream.catalog.bind import SECRET_OPTIONS
 from icestream.catalog.variables import VARIABLES
 from icestream.cli import command_line
-from icestream.config import EngineSettings
+from icestream.config import engine_settings
 from icestream.connectors.formats.registry import FORMATS, SINK_FORMATS
 from icestream.connectors.iceberg_options import CONNECTION_OPTIONS
 from icestream.connectors.iceberg_sink import NOT_YET
@@ -40,13 +37,6 @@ from icestream.types import Type, stored_spark_type
 
 ROOT = Path(__file__).resolve().parent.parent
 MARKED = re.compile(r"(<!-- generated: (?P<name>[^>]+?) -->\n).*?(<!-- end -->)", re.DOTALL)
-
-FLAGS = {
-    "master": "--master",
-    "driver_memory": "--memory",
-    "epoch_interval": "--epoch-interval",
-}
-"""Engine settings that the command line sets."""
 
 
 def pages() -> list[Path]:
@@ -152,12 +142,8 @@ def later() -> str:
 
 
 def settings() -> str:
-    """The engine's settings, from their declarations and the texts below them."""
-    texts = _attribute_texts(Path(config.__file__), "EngineSettings")
-    rows = []
-    for field in fields(EngineSettings):
-        flag = f"`{FLAGS[field.name]}`" if field.name in FLAGS else ""
-        rows.append((f"`{field.name}`", flag, f"`{field.default}`", texts[field.name]))
+    """The engine's settings and their flags."""
+    rows = [(f"`{s.name}`", f"`{s.flag}`", f"`{s.default}`", s.help) for s in engine_settings()]
     return table(("setting", "flag", "default", "what it does"), rows)
 
 
@@ -169,22 +155,6 @@ def variables() -> str:
         default = f"`{variable.default}`" if variable.default else ""
         rows.append((f"`{variable.name}`", default, values or variable.kind, variable.note))
     return table(("setting", "default", "values", "what comes of it"), rows)
-
-
-def _attribute_texts(path: Path, name: str) -> dict[str, str]:
-    """The string below each attribute of a class."""
-    tree = ast.parse(path.read_text())
-    (found,) = (n for n in tree.body if isinstance(n, ast.ClassDef) and n.name == name)
-    texts: dict[str, str] = {}
-    for here, below in zip(found.body, found.body[1:], strict=False):
-        if (
-            isinstance(here, ast.AnnAssign)
-            and isinstance(here.target, ast.Name)
-            and isinstance(below, ast.Expr)
-            and isinstance(below.value, ast.Constant)
-        ):
-            texts[here.target.id] = " ".join(str(below.value.value).split())
-    return texts
 
 
 def commands() -> str:

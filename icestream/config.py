@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 from pathlib import Path
+from typing import Any, Literal
 
 DEFAULT_HOME = ".icestream"
 
@@ -60,21 +61,66 @@ class Home:
             directory.mkdir(parents=True, exist_ok=True)
 
 
+Kind = Literal["text", "size", "duration", "number"]
+
+
+def _setting(default: Any, help: str, kind: Kind, flag: str | None = None) -> Any:
+    return field(default=default, metadata={"help": help, "kind": kind, "flag": flag})
+
+
 @dataclass(frozen=True)
 class EngineSettings:
-    """What a user may tune. Every field is documented in docs/operations.md (a test checks it)."""
+    """What a user may tune. The command line has a flag for every field, made from what is said here; so is the
+    table in docs/operations.md."""
 
-    master: str = "local[*]"
-    """Where Spark runs: local[*] is this machine with all its cores."""
-    driver_memory: str = "2g"
-    """Memory of the driver's JVM; with a local master that is all of Spark."""
-    epoch_interval: float = 1.0
-    """Seconds between epochs when data keeps arriving."""
-    epoch_target: float = 20.0
-    """Seconds that an epoch may take while catching up; it bounds how many records it takes."""
-    first_epoch_records: int = 2_000_000
-    """Records that a source gives to its first epoch, before a rate has been measured."""
-    retained_snapshots: int = 50
-    """Snapshots kept per table for time travel, beside those that recovery needs."""
-    merge_small_files_at: int = 32
-    """Small data files that a table of the lake gathers before they are merged."""
+    master: str = _setting(
+        "local[*]", "where Spark runs: local[*] is this machine with all its cores", "text"
+    )
+    driver_memory: str = _setting(
+        "2g",
+        "memory of the driver's JVM; with a local master that is all of Spark",
+        "size",
+        "--memory",
+    )
+    epoch_interval: float = _setting(
+        1.0, "time between epochs while data keeps arriving", "duration"
+    )
+    epoch_target: float = _setting(
+        20.0,
+        "time that an epoch may take while catching up; it bounds how many records it takes",
+        "duration",
+    )
+    first_epoch_records: int = _setting(
+        2_000_000,
+        "records that a source gives to its first epoch, before a rate has been measured",
+        "number",
+    )
+    retained_snapshots: int = _setting(
+        50, "snapshots kept per table for time travel, beside those that recovery needs", "number"
+    )
+    merge_small_files_at: int = _setting(
+        32, "small data files that a table of the lake gathers before they are merged", "number"
+    )
+
+
+@dataclass(frozen=True)
+class SettingInfo:
+    """What there is to say about one engine setting."""
+
+    name: str
+    flag: str
+    kind: Kind
+    default: str
+    """As the command line would take it."""
+    help: str
+
+
+def engine_settings() -> list[SettingInfo]:
+    """All engine settings, in the order of their declaration."""
+    found = []
+    for item in fields(EngineSettings):
+        flag = item.metadata["flag"] or "--" + item.name.replace("_", "-")
+        kind: Kind = item.metadata["kind"]
+        default = f"{item.default:g}s" if kind == "duration" else str(item.default)
+        found.append(SettingInfo(item.name, flag, kind, default, item.metadata["help"]))
+    return found

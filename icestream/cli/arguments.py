@@ -6,8 +6,16 @@ import argparse
 import os
 import re
 from pathlib import Path
+from typing import Any
 
-from icestream.config import DEFAULT_HOME, EngineSettings, Home
+from icestream.config import (
+    DEFAULT_HOME,
+    EngineSettings,
+    Home,
+    Kind,
+    SettingInfo,
+    engine_settings,
+)
 from icestream.errors import ConfigError
 from icestream.sql.options import seconds
 
@@ -23,27 +31,16 @@ def add_home(parser: argparse.ArgumentParser) -> None:
 
 
 def add_engine(parser: argparse.ArgumentParser) -> None:
-    """Options of commands that start Spark."""
+    """Options of commands that start Spark: the home, and a flag for every engine setting."""
     add_home(parser)
-    defaults = EngineSettings()
-    parser.add_argument(
-        "--master",
-        metavar="URL",
-        default=defaults.master,
-        help="Spark master (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--memory",
-        metavar="SIZE",
-        default=defaults.driver_memory,
-        help="memory of Spark's driver (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--epoch-interval",
-        metavar="TIME",
-        default=f"{defaults.epoch_interval:g}s",
-        help="time between epochs while data arrives (default: %(default)s)",
-    )
+    for setting in engine_settings():
+        parser.add_argument(
+            setting.flag,
+            dest=setting.name,
+            metavar=_METAVARS[setting.kind],
+            default=setting.default,
+            help=f"{setting.help} (default: %(default)s)",
+        )
 
 
 def home_of(args: argparse.Namespace) -> Home:
@@ -67,12 +64,35 @@ def script_at(path: Path) -> str:
 
 def settings_of(args: argparse.Namespace) -> EngineSettings:
     """The engine settings that were given."""
+    values = {s.name: _value(s, getattr(args, s.name)) for s in engine_settings()}
+    return EngineSettings(**values)
+
+
+def _value(setting: SettingInfo, text: str) -> Any:
     try:
-        interval = seconds(args.epoch_interval)
+        match setting.kind:
+            case "text":
+                return text
+            case "size":
+                if not re.fullmatch(r"\d+[kmgtKMGT]?b?", text):
+                    raise ValueError(text)
+                return text
+            case "duration":
+                return seconds(text)
+            case "number":
+                if int(text) < 1:
+                    raise ValueError(text)
+                return int(text)
     except ValueError:
         raise ConfigError(
-            f"--epoch-interval accepts a duration such as 500ms or 10s, not {args.epoch_interval!r}"
+            f"{setting.flag} accepts {_ACCEPTS[setting.kind]}, not {text!r}"
         ) from None
-    if not re.fullmatch(r"\d+[kmgtKMGT]?b?", args.memory):
-        raise ConfigError(f"--memory accepts a size such as 2g, not {args.memory!r}")
-    return EngineSettings(master=args.master, driver_memory=args.memory, epoch_interval=interval)
+
+
+_METAVARS: dict[Kind, str] = {"text": "URL", "size": "SIZE", "duration": "TIME", "number": "N"}
+_ACCEPTS: dict[Kind, str] = {
+    "text": "a text",
+    "size": "a size such as 2g",
+    "duration": "a duration such as 500ms or 10s",
+    "number": "a whole number above 0",
+}

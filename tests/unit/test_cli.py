@@ -15,7 +15,7 @@ from icestream import __version__
 from icestream.cli import main
 from icestream.cli.arguments import settings_of
 from icestream.cli.printers import FORMATS
-from icestream.config import Home
+from icestream.config import EngineSettings, Home
 from icestream.observe import status as observe
 from icestream.runtime.lock import HomeLock
 
@@ -109,6 +109,8 @@ def test_wrong_usage_is_exit_code_2(
     [
         ("--epoch-interval", "soon", "--epoch-interval accepts a duration such as 500ms or 10s"),
         ("--memory", "much", "--memory accepts a size such as 2g"),
+        ("--retained-snapshots", "0", "--retained-snapshots accepts a whole number above 0"),
+        ("--epoch-target", "soon", "--epoch-target accepts a duration"),
     ],
 )
 def test_a_wrong_value_says_what_is_accepted(
@@ -122,14 +124,18 @@ def test_flags_become_settings(icestream: Terminal) -> None:
     from icestream.cli import command_line
 
     args = command_line().parse_args(
-        ["run", "--master", "local[1]", "--memory", "1g", "--epoch-interval", "500ms"]
-    )
-    settings = settings_of(args)
-    assert (settings.master, settings.driver_memory, settings.epoch_interval) == (
-        "local[1]",
-        "1g",
-        0.5,
-    )
+        ["run", "--master", "local[1]", "--memory", "1g", "--epoch-interval", "500ms",
+         "--epoch-target", "1 min", "--first-epoch-records", "1000", "--retained-snapshots", "7",
+         "--merge-small-files-at", "3"]
+    )  # fmt: skip
+    assert settings_of(args) == EngineSettings("local[1]", "1g", 0.5, 60, 1000, 7, 3)
+
+
+def test_without_flags_the_settings_are_the_defaults(icestream: Terminal) -> None:
+    from icestream.cli import command_line
+
+    for command in (["run"], ["sql", "SHOW ALL"]):
+        assert settings_of(command_line().parse_args(command)) == EngineSettings()
 
 
 # -- plan --------------------------------------------------------------------------------------------
