@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -25,6 +26,9 @@ POISON_EVERY = 997
 class Clickstream:
     """Web events on a topic, at a rate, until stopped."""
 
+    interval = 1.0
+    """Seconds between the beginnings of two batches."""
+
     def __init__(self, spark: SparkSession, bootstrap: str, topic: str, rate: int) -> None:
         self.spark = spark
         self.bootstrap = bootstrap
@@ -42,7 +46,7 @@ class Clickstream:
         self.sent += count
 
     def start(self) -> None:
-        """Send a batch every second from a thread."""
+        """Send a batch every second from a thread: as many events as the clock says are due."""
         self._thread.start()
 
     def stop(self) -> None:
@@ -51,8 +55,13 @@ class Clickstream:
         self._thread.join()
 
     def _run(self) -> None:
-        while not self._stop.wait(1.0):
-            self.send(self.rate)
+        began, first = time.monotonic(), self.sent
+        batch = 1
+        while not self._stop.wait(max(0.0, began + batch * self.interval - time.monotonic())):
+            passed = time.monotonic() - began
+            batch = int(passed / self.interval) + 1
+            if (due := first + int(passed * self.rate) - self.sent) > 0:
+                self.send(due)
 
 
 def events(spark: SparkSession, first: int, count: int) -> DataFrame:
