@@ -66,7 +66,8 @@ class Source(ABC):
 
     @abstractmethod
     def count(self, start: Offset, end: Offset) -> int | None:
-        """How many records [start, end) holds, if that is known without reading (an upper bound is fine)."""
+        """How many records [start, end) holds, if that is known without reading or because the range has just been
+        read. An upper bound is fine."""
 
     def acknowledge(self, end: Offset) -> None:  # noqa: B027
         """Everything before `end` is durable in every table. Called after the epoch log's commit; may be lost."""

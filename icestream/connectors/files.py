@@ -13,6 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.fs as pf
+from pyspark import Accumulator
 from pyspark.sql import DataFrame
 
 from icestream.connectors import files_read as reading
@@ -36,12 +37,26 @@ from icestream.types import BIGINT, TIMESTAMPTZ, VARCHAR, backtick, spark_type
 logger = logging.getLogger("icestream.files")
 
 TASK_BYTES = 128 << 20
+COUNTED = 8  # ranges whose number of records is remembered
 BYTES_PER_RECORD = {"parquet": 50, "packed": 40, "plain": 200}
 """Rough sizes, to guess how many files make up so many records."""
 RAW_TYPES = {
     "stream": "STRING", "partition": "INT", "offset": "BIGINT", "timestamp": "TIMESTAMP", "key": "BINARY",
     "headers": "ARRAY<STRUCT<key: STRING, value: BINARY>>", "value": "BINARY",
 }  # fmt: skip
+
+
+class ByTask:
+    """Records by task, so that a task that runs twice (to sort its rows, or again after a failure) counts once."""
+
+    def zero(self, value: dict[int, int]) -> dict[int, int]:
+        """Nothing is counted yet."""
+        return {}
+
+    def addInPlace(self, value1: dict[int, int], value2: dict[int, int]) -> dict[int, int]:
+        """Both; the larger number of a task that is in both."""
+        value1.update({t: max(n, value1.get(t, 0)) for t, n in value2.items()})
+        return value1
 
 
 class FileSource(Source):
@@ -65,6 +80,7 @@ class FileSource(Source):
             header = not context.encode_settings.boolean("without_header")
             self.csv = CsvLayout(delimiter, tuple(self.types), header)
         self._warned: set[str] = set()
+        self._counted: dict[tuple[int, int], Accumulator[dict[int, int]]] = {}
 
     # -- positions -------------------------------------------------------------------------------
 
@@ -96,8 +112,11 @@ class FileSource(Source):
         return [self.ledger.table]
 
     def count(self, start: Offset, end: Offset) -> int | None:
-        """Unknown without reading, but for an empty range."""
-        return 0 if start == end else None
+        """What was counted when the range was read, if it was one of the last; 0 for an empty range."""
+        if start == end:
+            return 0
+        counted = self._counted.get((start["files"], end["files"]))
+        return sum(counted.value.values()) if counted is not None and counted.value else None
 
     def _records(self, file: FileEntry) -> float:
         packed = file.path.endswith((".gz", ".bz2", ".zst", ".lz4"))
@@ -169,16 +188,32 @@ class FileSource(Source):
         self._check(files)
         tasks = balanced(self._pieces(files), self.spark.sparkContext.defaultParallelism)
         storage, csv, name, raw = self.storage, self.csv, self.name, self.raw
+        count = self._counter(start["files"], end["files"])
 
         def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             for batch in batches:
                 for task in batch.column(0).to_pylist():
-                    if raw:
-                        yield from reading.line_batches(storage, tasks[task], columns, csv, name)
-                    else:
-                        yield from reading.parquet_batches(storage, tasks[task], typed, name)
+                    found = (
+                        reading.line_batches(storage, tasks[task], columns, csv, name)
+                        if raw
+                        else reading.parquet_batches(storage, tasks[task], typed, name)
+                    )
+                    number = 0
+                    for records in found:
+                        number += records.num_rows
+                        yield records
+                    count.add({task: number})
 
         return self.spark.range(0, len(tasks), 1, len(tasks)).mapInArrow(run, schema)
+
+    def _counter(self, start: int, end: int) -> Accumulator[dict[int, int]]:
+        """Counts the records of a range while they are read: the first time, and not again for dead letters."""
+        counter = self.spark.sparkContext.accumulator({}, ByTask())
+        if (start, end) not in self._counted:
+            self._counted[start, end] = counter
+            while len(self._counted) > COUNTED:
+                del self._counted[next(iter(self._counted))]
+        return counter
 
     def _pieces(self, files: Sequence[FileEntry]) -> list[Piece]:
         pieces: list[Piece] = []

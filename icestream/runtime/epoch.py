@@ -78,6 +78,7 @@ class Epoch:
         self.objects = {key: self._pinned(key, at) for key, at in record.objects.items()}
         self.counters = dict(record.counters)
         self._rows: dict[tuple[str, str], Rows] = {}
+        self._reads: list[tuple[str, Range]] = []
         self._commits = 0
 
     def run(self) -> Record:
@@ -89,6 +90,7 @@ class Epoch:
         finally:
             for rows in self._rows.values():
                 rows.release()
+        self._count_records()
         faults.reach("tables-committed")
         record = self._complete()
         self.runtime.log.commit(record)
@@ -168,10 +170,15 @@ class Epoch:
         if at not in self._rows:
             feed = self.runtime.feeds[key]
             self._rows[at] = feed.rows(range, _timestamp(self.cut.time))
-            records = feed.source.count(range.start, range.end)
+            self._reads.append((key, range))
+        return at
+
+    def _count_records(self) -> None:
+        """How much was read of each feed. After reading: some sources know it only then."""
+        for key, range in self._reads:
+            records = self.runtime.feeds[key].source.count(range.start, range.end)
             if records is not None:
                 self.report.records[key] = max(records, self.report.records.get(key, 0))
-        return at
 
     # -- computing and staging -------------------------------------------------------------------
 

@@ -59,7 +59,10 @@ def test_files_to_iceberg(tmp_path, spark) -> None:  # noqa: F811
         (data / "sales" / "2026-01-07.csv").write_text(
             "sale_id;sold_at;shop;amount\n8;2026-01-07T10:00:00Z;Bern;1.00\n"
         )
+        before = {s.name: s.records for s in engine.status().sources}
         once(engine)
+        after = {s.name: s.records for s in engine.status().sources}
+    assert (before, after) == ({"sales": 7, "returns": 2}, {"sales": 8, "returns": 2})
     assert (line, "not a number" in reason) == (2, True)
     table = lake_table(home, "shops.movements")
     rows = table.scan().to_arrow().to_pylist()
