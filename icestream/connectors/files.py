@@ -207,13 +207,12 @@ class FileSource(Source):
         return self.spark.range(0, len(tasks), 1, len(tasks)).mapInArrow(run, schema)
 
     def _counter(self, start: int, end: int) -> Accumulator[dict[int, int]]:
-        """Counts the records of a range while they are read: the first time, and not again for dead letters."""
-        counter = self.spark.sparkContext.accumulator({}, ByTask())
+        """Counts the records of a range while they are read; reading it again gives the same tasks and numbers."""
         if (start, end) not in self._counted:
-            self._counted[start, end] = counter
+            self._counted[start, end] = self.spark.sparkContext.accumulator({}, ByTask())
             while len(self._counted) > COUNTED:
                 del self._counted[next(iter(self._counted))]
-        return counter
+        return self._counted[start, end]
 
     def _pieces(self, files: Sequence[FileEntry]) -> list[Piece]:
         pieces: list[Piece] = []
