@@ -66,7 +66,8 @@ test-setup: $(TESTABLE) java
 	@ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || $(call apt,postgresql)
 
 java: $(INSTALLED)
-	@$(PY) -m icestream.dev.java >/dev/null 2>&1 || $(call apt,openjdk-17-jre-headless)
+	@$(PY) -m icestream.dev.java >/dev/null 2>&1 || { $(SUDO) apt-get update -qq; \
+	  $(call apt,$$(apt-cache search --names-only '^openjdk-(17|21)-jre-headless$$' | cut -d' ' -f1 | sort | head -n 1)); }
 	@$(PY) -m icestream.dev.java
 
 $(VENV)/bin/pip:

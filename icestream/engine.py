@@ -18,7 +18,7 @@ from icestream.catalog.show import delivery, describe, explain, show
 from icestream.catalog.store import Store
 from icestream.config import EngineSettings, Home
 from icestream.connectors.iceberg_options import needs_aws
-from icestream.errors import NotSupportedError, SqlError
+from icestream.errors import FencedError, NotSupportedError, SqlError
 from icestream.observe import status as observe
 from icestream.observe.report import EpochReport
 from icestream.result import Result
@@ -205,19 +205,18 @@ class Engine:
         return Result(message=f"DROP {statement.kind.upper()}")
 
     def _discard(self, doomed: Mapping[str, Object]) -> None:
-        """Forget objects and drop their tables. Where broken ones keep the pipeline from opening, tables stay until
-        their name is used again."""
+        """Forget objects, then open the pipeline without them (they may be what keeps it from opening) and drop their
+        tables. Where broken ones keep it from opening, tables stay until their name is used again."""
         self._own()
         assert self.lock is not None
         runs = any(_runs(o) for o in doomed.values())
-        pipeline = self._running() if runs and not self.catalog.broken() else None
+        opened = self._pipeline
         self.catalog.drop(list(doomed), self.lock.incarnation)
-        if pipeline is not None:
-            pipeline.attach(list(self.catalog), self.store.plan)
-        elif runs and not self.catalog.broken():
-            pipeline = self._running()
-        if pipeline is not None:
-            pipeline.discard(list(doomed.values()))
+        if not runs or self.catalog.broken():
+            return
+        if opened is not None:
+            opened.attach(list(self.catalog), self.store.plan)
+        self._running().discard(list(doomed.values()))
 
     # -- running ---------------------------------------------------------------------------------
 
@@ -246,7 +245,7 @@ class Engine:
 
     def _own(self) -> None:
         if self.lock is None:
-            self.lock = HomeLock(self.home, self.take_over)
+            self.lock = HomeLock(self.home, self.take_over, int(self.store.meta("incarnation")))
             self.store.make()
 
     def _running(self) -> Pipeline:
@@ -273,6 +272,11 @@ class Engine:
         """Start what `run` needs: the lock, the session, the pipeline (recovering it)."""
         self._running()
 
+    @property
+    def pipeline(self) -> Pipeline:
+        """The open pipeline."""
+        return self._running()
+
     def status(self) -> observe.Status:
         """The home's status as it was last written."""
         return observe.read(self.home)
@@ -294,6 +298,8 @@ class Engine:
         self._write_status("running")
         try:
             pipeline.run(stop, once=once, report=after)
+        except FencedError:
+            raise  # the status is the successor's now
         except BaseException as error:
             self._write_status(
                 "failed", message=str(error).splitlines()[0] if str(error) else type(error).__name__

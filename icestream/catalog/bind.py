@@ -93,7 +93,15 @@ class Names:
 
 
 def bind(statement: st.Statement, id: int, names: Names) -> Object:
-    """The object that a CREATE statement makes."""
+    """The object that a CREATE statement makes; an error that knows no better place has the statement's."""
+    try:
+        return _bind(statement, id, names)
+    except SqlError as error:
+        error.place = error.place or statement.place
+        raise
+
+
+def _bind(statement: st.Statement, id: int, names: Names) -> Object:
     match statement:
         case st.CreateSource():
             return _source(statement, id, names)
@@ -313,6 +321,12 @@ def _sink(statement: st.CreateSink, id: int, names: Names) -> Sink:
             connector.check_columns(settings, columns)
     depends = (*relations_read(node), *_connection_key(statement.options, names))
     catalog = catalog_properties(settings) if connector.name == "iceberg" else None
+    if catalog == {} and settings["database.name"] in OWN_NAMESPACES:
+        raise SqlError(
+            f"{what}: {settings['database.name']} is the engine's own namespace",
+            place=settings.place("database.name"),
+            remedy="choose another database.name",
+        )
     return Sink(
         id, statement.name.name, statement.text, columns, depends,
         connector.name, settings, node, catalog or None,
@@ -449,6 +463,8 @@ def _connector_name(
         )
     return resolve(option.value, names.env, option.value_place), option.value_place
 
+
+OWN_NAMESPACES = ("icestream", DEAD_LETTERS)
 
 CONNECTOR = OptionSpec("connector", help="which connector")
 SECRET_OPTIONS = (

@@ -77,10 +77,11 @@ class KafkaSource(Source):
     def advance(self, since: Offset, end: Offset, limit: int | None) -> Offset:
         """Each partition moves by its share of the limit."""
         starts, ends = _flat(since), _flat(end)
+        ends = {p: max(o, starts.get(p, 0)) for p, o in ends.items()}
         lag = {p: o - starts.get(p, 0) for p, o in ends.items()}
         total = sum(lag.values())
-        if limit is None or total <= limit:
-            return end
+        if limit is None or total <= limit + len(lag):  # shares are rounded up: so is the limit
+            return _nested(ends)
         moved = {p: starts.get(p, 0) + (n * limit + total - 1) // total for p, n in lag.items()}
         return _nested({p: min(o, ends[p]) for p, o in moved.items()})
 

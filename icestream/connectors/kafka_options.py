@@ -24,6 +24,16 @@ PRODUCER_PASS_THROUGH = (
     "max.request.size", "request.timeout.ms", "retries", "retry.backoff.ms",
 )  # fmt: skip
 
+LARGE_FETCHES = {
+    "isolation.level": "read_committed",
+    # Spark asks for the partition's first and last offset after every poll: few large polls, then.
+    "max.poll.records": "50000",
+    "max.partition.fetch.bytes": str(8 << 20),
+    "fetch.max.bytes": str(64 << 20),
+    "receive.buffer.bytes": str(1 << 20),
+}
+"""What consumers get unless the options say otherwise."""
+
 CONNECTION: tuple[OptionSpec, ...] = (
     OptionSpec(
         "properties.bootstrap.server",
@@ -115,7 +125,7 @@ def client_properties(settings: Settings, family: tuple[str, ...] = PASS_THROUGH
     properties["bootstrap.servers"] = settings.string("properties.bootstrap.server")
     properties["security.protocol"] = settings.string("properties.security.protocol")
     if family is PASS_THROUGH:
-        properties.setdefault("isolation.level", "read_committed")
+        properties = LARGE_FETCHES | properties
     return properties | _sasl(settings) | _tls(settings)
 
 

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from icestream.config import Home
 from icestream.errors import ConnectorError
-from icestream.lake.jvm import JavaObject, Jvm, java_message
+from icestream.lake.jvm import JavaObject, Jvm, is_missing, java_message
 from icestream.lake.table import LakeTable
 from icestream.types import Type, backtick, stored_spark_type
 
@@ -84,12 +84,7 @@ class Lake:
         try:
             self.jvm.load(table.sql)
         except (Py4JJavaError, PySparkException) as error:
-            text = str(error)
-            if (
-                "NoSuchTable" in text
-                or "NoSuchNamespace" in text
-                or "TABLE_OR_VIEW_NOT_FOUND" in text
-            ):
+            if is_missing(error):
                 return False
             raise self.unreachable(table, error) from error
         return True

@@ -66,3 +66,9 @@ def java_message(error: Py4JJavaError) -> str:
         best = str(text) if text else best
         cause = cause.getCause()
     return best.strip().splitlines()[0] if best.strip() else java_class(error)
+
+
+def is_missing(error: Exception) -> bool:
+    """Whether a failure to load a table says that there is none."""
+    text = str(error)
+    return any(w in text for w in ("NoSuchTable", "NoSuchNamespace", "TABLE_OR_VIEW_NOT_FOUND"))

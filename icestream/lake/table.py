@@ -7,10 +7,18 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
 
 from icestream import faults
-from icestream.errors import FencedError, LakeError
-from icestream.lake.jvm import HeadGuard, JavaObject, Jvm, java_class, java_message
+from icestream.errors import ConnectorError, FencedError, LakeError
+from icestream.lake.jvm import (
+    HeadGuard,
+    JavaObject,
+    Jvm,
+    is_missing,
+    java_class,
+    java_message,
+)
 from icestream.lake.stamp import STAMP, Stamp
 from icestream.types import backtick
 
@@ -55,10 +63,17 @@ class LakeTable:
         """The Java table, fresh from its catalog."""
         try:
             return self.jvm.load(self.sql)
-        except Py4JJavaError as error:
-            raise LakeError(
-                f"table {self.name} cannot be loaded: {java_message(error)}",
-                remedy="if it was dropped or moved by hand, restore it or drop the object that writes it",
+        except (Py4JJavaError, PySparkException) as error:
+            if is_missing(error):
+                raise LakeError(
+                    f"table {self.name} is gone",
+                    object=self.name,
+                    remedy="restore it, or drop the object that writes it",
+                ) from error
+            text = java_message(error) if isinstance(error, Py4JJavaError) else str(error)
+            raise ConnectorError(
+                f"table {self.name} cannot be loaded: {text.strip().splitlines()[0]}",
+                object=self.name,
             ) from error
 
     def head(self, java: JavaObject | None = None) -> Snapshot | None:
@@ -147,10 +162,10 @@ class LakeTable:
             if failure
             else "the head keeps moving"
         )
-        raise LakeError(
+        raise ConnectorError(
             f"the commit to {self.name} failed {ATTEMPTS} times: {reason}",
             object=self.name,
-            remedy="nothing was lost: the epoch is taken up again at the next start",
+            remedy="nothing was lost: the epoch is taken up again",
         )
 
     def fence(self, mark: Stamp, recorded: int | None) -> tuple[Stamp, int]:

@@ -44,12 +44,13 @@ class Housekeeper:
         record: Record,
     ) -> None:
         """Called when an epoch is complete, with the tables of objects and those that feeds keep for themselves."""
+        needed = _needed(record)
         for key, table in tables.items():
             if table.parts[0] == LAKE and key in record.objects:
-                self._look_after(table, record.objects[key].snapshot, _needed(key, record))
-        for key, own in feed_tables.items():
+                self._look_after(table, record.objects[key].snapshot, needed)
+        for own in feed_tables.values():
             for table in own:
-                self._look_after(table, record.epoch, _positions(key, record))
+                self._look_after(table, record.epoch, needed)
         self._look_after(log.table, log.head, set(), retained=2)
 
     def _look_after(
@@ -111,14 +112,9 @@ class Housekeeper:
         )
 
 
-def _needed(key: str, record: Record) -> set[int]:
-    """Snapshots of an object's table that the record or a reader of the object still refers to."""
-    at = record.objects[key].snapshot
-    return _positions(f"@{key}", record) | ({at} if at is not None else set())
-
-
-def _positions(source: str, record: Record) -> set[int]:
-    """Snapshots at which readers of a source stand, where its positions are snapshots."""
-    offsets = [record.sources.get(source, {})]
-    offsets += [(reader.position or {}).get(source, {}) for reader in record.objects.values()]
-    return {o["snapshot"] for o in offsets if o.get("snapshot") is not None}
+def _needed(record: Record) -> set[int]:
+    """Every snapshot that the record names, of whatever table: where objects stand, and where their readers do."""
+    offsets = [*record.sources.values()]
+    offsets += [o for at in record.objects.values() for o in (at.position or {}).values()]
+    named = {o.get("snapshot") for o in offsets} | {at.snapshot for at in record.objects.values()}
+    return {s for s in named if s is not None}

@@ -128,9 +128,9 @@ class ConnectorFeed(OpenFeed):
         raw = self.source.read(range.start, range.end, list(RAW))
         return _bad(readers, raw.filter(F.col("value").isNotNull()))
 
-    def may_have_letters(self, rows: list[Rows]) -> bool:
+    def may_have_letters(self, rows: Rows) -> bool:
         """Whether a record failed somewhere."""
-        return any(r.bad is not None and r.bad.value for r in rows)
+        return rows.bad is None or bool(rows.bad.value)
 
     def _reading(self, destination: Destination) -> Reading:
         config = self.config

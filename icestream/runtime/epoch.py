@@ -254,11 +254,11 @@ class Epoch:
             if dead in self.stamped:
                 self._adopt(dead, self.stamped[dead])
                 continue
-            rows = [self._rows[at] for at in self._rows if at[0] == key]
             range = Range(self.record.position(dead, key), end)
-            unread = not rows  # every reader was stamped before a crash: look again
+            rows = self._rows.get((key, repr(range)))  # only a read of just this range tells
             found: Staged | None = None
-            if not range.empty and (unread or feed.may_have_letters(rows)):
+            look = rows is None or bool(self.stamped) or feed.may_have_letters(rows)
+            if look and not range.empty:
                 found = stage(feed.letters(range), self.runtime.letters[key])
             result.append((feed, range, found))
         return result

@@ -97,11 +97,11 @@ class OpenFeed:
         ]
         return frame.select(*columns)
 
-    def may_have_letters(self, rows: list[Rows]) -> bool:
-        """Whether, after reading, dead letters have to be looked for."""
+    def may_have_letters(self, rows: Rows) -> bool:
+        """Whether, after reading, dead letters have to be looked for in the same range."""
         if self.decoding is None:
             return any(c.not_null for c in self._declared())
-        return any(r.bad is not None and r.bad.value for r in rows)
+        return rows.bad is None or bool(rows.bad.value)
 
     def close(self) -> None:
         """Close the connector."""

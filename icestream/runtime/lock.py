@@ -17,7 +17,8 @@ from icestream.errors import ConfigError
 class HomeLock:
     """The right to run the pipelines of a home."""
 
-    def __init__(self, home: Home, take_over: bool = False) -> None:
+    def __init__(self, home: Home, take_over: bool = False, after: int = 0) -> None:
+        """`after` is the newest incarnation that the home remembers, whatever became of its lock files."""
         home.prepare()
         self.directory = home.locks
         newest = max(self._incarnations(), default=0)
@@ -26,7 +27,7 @@ class HomeLock:
                 f"icestream is already running on {home.root} (process {pid})",
                 remedy="stop it first, or start with --take-over to fence it off",
             )
-        self.incarnation = newest + 1
+        self.incarnation = max(newest, after) + 1
         self._file = self._acquire()
         for old in self._incarnations():
             if old < self.incarnation and _holder(self._path(old)) is None:

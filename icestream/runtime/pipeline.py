@@ -42,6 +42,8 @@ from icestream.types import BOOLEAN
 
 MAX_BACKOFF = 30.0
 ONCE_ATTEMPTS = 3
+RATE_BURST = 3
+"""Intervals' worth of records that a source with a rate limit may give after it was idle."""
 
 
 @dataclass
@@ -150,6 +152,7 @@ class Pipeline:
 
     def _recover(self) -> None:
         """Fence every table, then complete the epoch that was interrupted, if one was."""
+        self.record = self.runtime.log.newest() or self.record
         stamps = self._fence()
         faults.reach("recovery-fenced")
         self._roll_forward(stamps)
@@ -385,7 +388,7 @@ class Pipeline:
             self.failed_feeds.pop(key, None)
             ends[key] = feed.source.advance(since, latest, self._feed_limit(key, feed))
             self.lags[key] = feed.source.count(ends[key], latest) or 0
-            limited |= ends[key] != latest
+            limited |= ends[key] != latest and feed.rate_limit is None
         return ends, limited
 
     def _feed_failed(self, key: str, error: ConnectorError) -> None:
@@ -403,7 +406,8 @@ class Pipeline:
         if feed.rate_limit is None:
             return limit
         now = time.monotonic()
-        since = self.settings.epoch_interval if pace.read_at is None else now - pace.read_at
+        interval = self.settings.epoch_interval
+        since = interval if pace.read_at is None else min(now - pace.read_at, RATE_BURST * interval)
         return min(limit, max(1, int(feed.rate_limit * since)))
 
     def _run_epoch(self, cut: Cut, stamped: Mapping[str, Stamp] | None = None) -> EpochReport:

@@ -12,10 +12,11 @@ from icestream.catalog.graph import Task
 from icestream.catalog.objects import Connector, Sink
 from icestream.connectors.base import Column, Context
 from icestream.connectors.base import Sink as OutsideSink
+from icestream.connectors.iceberg import use_catalog
 from icestream.connectors.iceberg_sink import order_clause, partition_clause
 from icestream.connectors.registry import sink_connector
 from icestream.errors import SqlError
-from icestream.lake.catalogs import LAKE, OWNER, CatalogSpec, Lake
+from icestream.lake.catalogs import LAKE, OWNER, Lake
 from icestream.lake.table import LakeTable
 from icestream.runtime.destinations import check_destination, destination_table
 from icestream.types import backtick, stored_spark_type
@@ -34,11 +35,7 @@ def open_target(task: Task, lake: Lake) -> Target:
     if not isinstance(object, Sink):
         return lake.table(LAKE, object.schema, object.name, owned=True)
     if object.connector == "iceberg":
-        catalog = LAKE
-        if object.catalog is not None:
-            spec = CatalogSpec.foreign(object.catalog)
-            lake.use(spec)
-            catalog = spec.name
+        catalog = use_catalog(lake, object.settings)
         namespace = object.settings.string("database.name").split(".")
         return lake.table(catalog, *namespace, object.settings.string("table.name"), owned=False)
     connector = sink_connector(object.connector)

@@ -152,6 +152,60 @@ def test_a_sink_adds_columns_and_widens_types_but_drops_nothing(stage: Stage) ->
     assert len(column(stage.home(), "out.k", "id")) == 20
 
 
+def test_a_sink_with_a_longer_interval_lags_and_catches_up(stage: Stage) -> None:
+    slow = sink("slow", "SELECT id FROM t").replace("interval = 1)", "interval = 3600)")
+    direct = sink("direct", "SELECT id FROM s").replace("interval = 1)", "interval = 3600)")
+    with stage.engine() as engine:
+        engine.execute(
+            stage.source()
+            + stage.source("t", "TABLE")
+            + slow
+            + direct
+            + sink("quick", "SELECT id FROM t")
+        )
+        for _ in range(3):
+            stage.write()
+            assert engine.pipeline.step() is not None
+        assert engine.pipeline.step() is None
+    assert sorted(column(stage.home(), "out.quick", "id")) == list(range(15))
+    for name in ("out.slow", "out.direct"):  # the first commit is at once, the next an hour later
+        assert sorted(column(stage.home(), name, "id")) == list(range(5)), name
+    with stage.engine() as engine:
+        stage.write()
+        once(engine)
+    for name in ("out.slow", "out.direct", "out.quick", "public.t"):
+        assert sorted(column(stage.home(), name, "id")) == list(range(20)), name
+
+
+def test_what_keeps_a_home_from_opening_can_be_dropped(stage: Stage) -> None:
+    stage.write()
+    with stage.engine() as engine:
+        engine.execute(
+            stage.source() + sink("k", "SELECT id FROM s") + sink("other", "SELECT id FROM s")
+        )
+        once(engine)
+        engine.spark.sql("DROP TABLE lake.out.k")
+        engine.spark.sql("CREATE TABLE lake.out.k (id BIGINT) USING iceberg")
+    with stage.engine() as engine, pytest.raises(LakeError, match="made anew"):
+        once(engine)
+    with stage.engine() as engine:
+        engine.execute("DROP SINK k")
+        stage.write()
+        once(engine)
+    assert sorted(column(stage.home(), "out.other", "id")) == list(range(10))
+
+
+def test_a_table_that_is_gone_is_said_and_not_waited_for(stage: Stage) -> None:
+    stage.write()
+    with stage.engine() as engine:
+        engine.execute(stage.source() + sink("k", "SELECT id FROM s"))
+        once(engine)
+        engine.spark.sql("DROP TABLE lake.out.k")
+        stage.write()
+        with pytest.raises(LakeError, match="is gone"):
+            once(engine)
+
+
 def test_partitions_and_order(stage: Stage) -> None:
     stage.write()
     more = "partition_by = 'bucket(4, id), truncate(1, name)', order_key = 'name desc', format_version = 2,"
