@@ -160,7 +160,7 @@ class Engine:
             case st.Select():
                 from icestream.runtime.query import select
 
-                return select(statement.query, self.catalog, self.spark, self.home)
+                return select(statement.query, self.catalog, self.spark)
             case st.Show() | st.ShowCreate():
                 for error in dict.fromkeys(o.error for o in self.catalog.broken()):
                     self.notice(error.message)

@@ -6,8 +6,7 @@ has changed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from icestream.catalog.objects import (
@@ -94,11 +93,18 @@ class Names:
 
 def bind(statement: st.Statement, id: int, names: Names) -> Object:
     """The object that a CREATE statement makes; an error that knows no better place has the statement's."""
+    secrets: list[str] = []
+
+    def secret(name: st.Name) -> str:
+        secrets.append(names.find(name, Secret).key)
+        return names.secrets(name)
+
     try:
-        return _bind(statement, id, names)
+        object = _bind(statement, id, replace(names, secrets=secret))
     except SqlError as error:
         error.place = error.place or statement.place
         raise
+    return replace(object, depends=(*object.depends, *dict.fromkeys(secrets)))
 
 
 def _bind(statement: st.Statement, id: int, names: Names) -> Object:
@@ -171,15 +177,13 @@ def _ingest(
     name, place = _connector_name(options, what, statement.place, names)
     connector = source_connector(name, place)
     settings = _settings(options, connector.options, what, names, statement.place)
-    with _placed(statement.place):
-        if connector.check is not None:
-            connector.check(settings)
+    if connector.check is not None:
+        connector.check(settings)
     chosen = _format(statement.format, connector, what, names, statement.place)
     ingest = Ingest(connector.name, settings, *chosen, statement.includes)
     declared = _declared(statement, what)
-    with _placed(statement.place):
-        if connector.check_columns is not None:
-            connector.check_columns(settings, declared)
+    if connector.check_columns is not None:
+        connector.check_columns(settings, declared)
     included = [_included(i, ingest, connector.includes) for i in statement.includes]
     columns = _generated(statement, [*declared, *included])
     _distinct([c.name for c in columns], what, statement.place)
@@ -304,9 +308,8 @@ def _sink(statement: st.CreateSink, id: int, names: Names) -> Sink:
     name, place = _connector_name(options, what, statement.place, names)
     connector = sink_connector(name, place)
     settings = _settings(options, connector.options, what, names, statement.place)
-    with _placed(statement.place):
-        if connector.check is not None:
-            connector.check(settings)
+    if connector.check is not None:
+        connector.check(settings)
     if statement.format is not None:
         _sink_format(statement.format, connector, what, names)
     if statement.query is not None:
@@ -316,9 +319,8 @@ def _sink(statement: st.CreateSink, id: int, names: Names) -> Sink:
         node = _scan(names.relation(statement.from_name))
     _must_be_linear(node, what, statement.place)
     columns = _output(node, (), what, statement.place)
-    with _placed(statement.place):
-        if connector.check_columns is not None:
-            connector.check_columns(settings, columns)
+    if connector.check_columns is not None:
+        connector.check_columns(settings, columns)
     depends = (*relations_read(node), *_connection_key(statement.options, names))
     catalog = catalog_properties(settings) if connector.name == "iceberg" else None
     if catalog == {} and settings["database.name"] in OWN_NAMESPACES:
@@ -488,16 +490,6 @@ def _settings(
 def _public(name: st.Name) -> None:
     if name.schema not in (None, "public"):
         raise NotSupportedError(f"schema {name.schema!r}: objects live in public", place=name.place)
-
-
-@contextmanager
-def _placed(place: Place) -> Iterator[None]:
-    """What a connector finds wrong has a place: the option's, else the statement's."""
-    try:
-        yield
-    except SqlError as error:
-        error.place = error.place or place
-        raise
 
 
 def _distinct(names: list[str], what: str, place: Place) -> None:

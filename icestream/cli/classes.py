@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from pathlib import Path
 
 from icestream.config import EngineSettings, Home
@@ -15,6 +16,8 @@ from icestream.errors import ConfigError
 from icestream.runtime.classes import archive
 
 TIMEOUT = 300
+KEPT_SECONDS = 30 * 86400
+"""Archives of other checkouts and older versions are removed after a month."""
 SCRIPT = """
 CREATE SOURCE s (id BIGINT, name VARCHAR) WITH (connector = 'file', path = '{path}')
   FORMAT PLAIN ENCODE JSON;
@@ -41,7 +44,7 @@ def make() -> Path:
             )
         recorded.rename(path)
     for old in path.parent.glob("classes-*.jsa"):
-        if old != path:
+        if old.stat().st_mtime < time.time() - KEPT_SECONDS:
             old.unlink(missing_ok=True)
     return path
 

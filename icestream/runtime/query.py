@@ -2,38 +2,74 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import datetime as dt
+import math
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
 
+from icestream import types as t
 from icestream.catalog.catalog import Catalog
 from icestream.catalog.graph import Feed
 from icestream.catalog.objects import Source, Table
-from icestream.config import Home
 from icestream.errors import SqlError
 from icestream.lake.catalogs import LAKE, SYSTEM, Lake
 from icestream.lake.log import EpochLog
 from icestream.lake.stamp import Range, Record
 from icestream.plan.linear import relations_read
+from icestream.plan.logical import Node
 from icestream.plan.query import bind_query
 from icestream.plan.spark import render
 from icestream.result import Result
 from icestream.runtime.feeds import OpenFeed
 from icestream.sql.statements import Query
-from icestream.types import backtick
+from icestream.types import Type, backtick
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-def select(query: Query, catalog: Catalog, spark: SparkSession, home: Home) -> Result:
-    """Run a query and collect its rows."""
-    frame = frame_of(query, catalog, spark)
-    rows = [tuple(row) for row in frame.collect()]
-    return Result(columns=tuple(frame.columns), rows=rows)
-
-
-def frame_of(query: Query, catalog: Catalog, spark: SparkSession) -> DataFrame:
-    """The query as a Spark frame over the newest record's snapshots."""
+def select(query: Query, catalog: Catalog, spark: SparkSession) -> Result:
+    """Run a query and collect its rows, as values that mean the same in every time zone."""
     node = bind_query(query, catalog.names().relation)
+    frame = frame_of(node, catalog, spark)
+    table = frame.toDF(*[f"c{i}" for i in range(len(node.columns))]).toArrow()
+    values = [
+        [None if v is None else shown(v, c.type) for v in column.to_pylist()]
+        for c, column in zip(node.columns, table.columns, strict=True)
+    ]
+    return Result(columns=node.names, rows=list(zip(*values, strict=True)))
+
+
+def shown(value: Any, type: Type) -> Any:
+    """A value as Python has it; what Spark has no type for, and plain numerics, as PostgreSQL prints them."""
+    match type:
+        case t.TIME:
+            return (dt.datetime.min + dt.timedelta(microseconds=value)).time()
+        case t.INTERVAL:
+            return interval_text(value["months"], value["days"], value["microseconds"])
+        case t.NumericType(scale=t.NUMERIC.scale):
+            return value.quantize(Decimal(1)) if value == value.to_integral() else value.normalize()
+    return value
+
+
+def interval_text(months: int, days: int, microseconds: int) -> str:
+    """1 year 2 mons -3 days 04:05:06.5"""
+    years, months = int(months / 12), int(math.fmod(months, 12))
+    parts = [
+        f"{n} {unit}{'' if n == 1 else 's'}"
+        for n, unit in ((years, "year"), (months, "mon"), (days, "day"))
+        if n
+    ]
+    if microseconds or not parts:
+        seconds, fraction = divmod(abs(microseconds), 1_000_000)
+        clock = f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}"
+        tail = f".{fraction:06}".rstrip("0") if fraction else ""
+        parts.append(f"{'-' if microseconds < 0 else ''}{clock}{tail}")
+    return " ".join(parts)
+
+
+def frame_of(node: Node, catalog: Catalog, spark: SparkSession) -> DataFrame:
+    """A query's plan as a Spark frame over the newest record's snapshots."""
     lake = Lake(spark)
     log = EpochLog(lake.table(LAKE, SYSTEM, "epochs", owned=True))
     record = log.newest() if lake.exists(log.table) else None

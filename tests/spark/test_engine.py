@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -298,3 +299,20 @@ def test_show_describe_and_explain(stage: Stage) -> None:
         assert lines[0] == "Sink x: blackhole, delivers nothing"
         engine.execute("SET iceberg_engine_connection = 'public.c'")
         assert engine.execute("SHOW iceberg_engine_connection")[0].rows == [("public.c",)]
+
+
+def test_values_mean_the_same_everywhere(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "America/New_York")
+    time.tzset()
+    try:
+        with stage.engine() as engine:
+            (row,) = engine.execute(
+                "SELECT '2026-01-01 12:00:00+02'::timestamptz, '2026-01-01 12:00:00'::timestamp, '01:02:03'::time, "
+                "interval '1 day 02:03:04', 1.50::numeric, 100::numeric, 1.50::numeric(5, 2), NULL::int"
+            )[0].rows
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+    assert [None if v is None else str(v) for v in row] == [
+        "2026-01-01 10:00:00+00:00", "2026-01-01 12:00:00", "01:02:03", "1 day 02:03:04", "1.5", "100", "1.50", None,
+    ]  # fmt: skip
