@@ -7,6 +7,7 @@ import time
 
 from rich.console import Console, Group
 from rich.live import Live
+from rich.progress_bar import ProgressBar
 from rich.text import Text
 
 from icestream.cli.status import objects_table, sources_table
@@ -69,7 +70,10 @@ class Display:
         total = Text(
             f"{self.records:,} records in {time.monotonic() - self.began:.0f} s", style="dim"
         )
-        self.live.update(Group(Text(line), sources_table(status), objects_table(status), total))
+        waiting = sum(source.lag or 0 for source in status.sources)
+        bar = ProgressBar(total=self.records + waiting or 1, completed=self.records, width=60)
+        shown = [Text(line), bar, sources_table(status), objects_table(status), total]
+        self.live.update(Group(*shown))
 
     def finished(self, status: Status, *, stopped: bool) -> None:
         """The run has ended well."""
