@@ -7,6 +7,7 @@ import time
 
 from rich.console import Console, Group
 from rich.live import Live
+from rich.padding import Padding
 from rich.progress_bar import ProgressBar
 from rich.text import Text
 
@@ -72,8 +73,8 @@ class Display:
         )
         waiting = sum(source.lag or 0 for source in status.sources)
         bar = ProgressBar(total=self.records + waiting or 1, completed=self.records, width=60)
-        shown = [Text(line), bar, sources_table(status), objects_table(status), total]
-        self.live.update(Group(*shown))
+        tables = sources_table(status), objects_table(status)
+        self.live.update(Group(Text(line), Padding(bar, 0), *tables, total))
 
     def finished(self, status: Status, *, stopped: bool) -> None:
         """The run has ended well."""
