@@ -157,7 +157,8 @@ class Broker:
         """Gives a new data directory its cluster id; does nothing on a used one."""
         if (self.data_dir / "data" / "meta.properties").exists():
             return
-        cluster = urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        # A leading - would be taken for an option: Kafka's own ids never have one either.
+        cluster = "i" + urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")[1:]
         arguments = ("format", "-t", cluster, "-c")
         tool = self._run(jars, "kafka.tools.StorageTool", "-Xmx128m", *arguments)
         if tool.wait() != 0:
