@@ -41,7 +41,7 @@ test: lint test-setup
 	$(PY) -m pytest
 
 unit: $(TESTABLE)
-	$(PY) -m pytest -m "not spark and not services"
+	$(PY) -m pytest tests/unit
 
 lint: $(TESTABLE)
 	$(VENV)/bin/ruff check .

@@ -119,7 +119,7 @@ fitting = st.tuples(
 ).map(lambda w: ",".join(w).encode())  # fmt: skip
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.lists(st.one_of(fitting, fitting, rows, st.none()), max_size=20))
 def test_both_ways_agree(some: list[bytes | None]) -> None:
     batch = pa.array(some, pa.binary())

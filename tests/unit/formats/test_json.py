@@ -365,7 +365,7 @@ def canonical(decoded: Decoded) -> list[Any]:
     ]
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
 @given(payloads, st.sampled_from([1, 3, 8]), st.sampled_from([values.GUESS, "milli", "utc_string"]))
 @example([b'{"A":1,"s":"i"}', b'{"I":1,"s":"i"}'] * 9, 8, values.GUESS)
 @example([b'{"I":1}', b'{"I":1,"i":2}'] * 9, 8, values.GUESS)
