@@ -6,8 +6,6 @@ import sys
 from pathlib import Path
 from typing import Any, Self
 
-import boto3
-
 from icestream.dev.child import HOST, Child, connects, free_ports
 
 REGION = "us-east-1"
@@ -27,6 +25,8 @@ class AwsServer:
         return f"http://{HOST}:{self.port}"
 
     def client(self, service: str) -> Any:
+        import boto3  # slow, and most runs never ask
+
         return boto3.client(
             service,
             endpoint_url=self.endpoint,
