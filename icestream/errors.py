@@ -7,7 +7,6 @@
     ├── ConnectorError        the outside world said no (a broker, a bucket, a foreign catalog)
     │   └── RangeLostError        a source can no longer repeat a range it once promised
     ├── LakeError             an Iceberg table is not what the engine recorded
-    │   └── ConflictError         somebody else committed first; the caller looks again
     └── FencedError           a newer process took over; this one stops and commits nothing more
 
 An error carries its place (file:line:col with the line and a caret), the object it concerns and a
@@ -93,10 +92,6 @@ class RangeLostError(ConnectorError):
 
 class LakeError(IcestreamError):
     """An Iceberg table is not in the state the engine recorded."""
-
-
-class ConflictError(LakeError):
-    """Another writer committed to the table first."""
 
 
 class FencedError(IcestreamError):

@@ -29,7 +29,7 @@ from icestream.catalog.objects import (
 from icestream.connect.config import configure
 from icestream.connectors.base import Column, SinkConnector, SourceConnector
 from icestream.connectors.formats import registry as formats
-from icestream.connectors.iceberg_options import CONNECTION_OPTIONS, catalog_properties
+from icestream.connectors.iceberg_options import CONNECTION_OPTIONS, catalog_type
 from icestream.connectors.registry import sink_connector, source_connector
 from icestream.errors import NotSupportedError, Place, SqlError, did_you_mean
 from icestream.functions.bind import bind_as
@@ -322,8 +322,8 @@ def _sink(statement: st.CreateSink, id: int, names: Names) -> Sink:
     if connector.check_columns is not None:
         connector.check_columns(settings, columns)
     depends = (*relations_read(node), *_connection_key(statement.options, names))
-    catalog = catalog_properties(settings) if connector.name == "iceberg" else None
-    if catalog == {} and settings["database.name"] in OWN_NAMESPACES:
+    embedded = connector.name == "iceberg" and catalog_type(settings) is None
+    if embedded and settings["database.name"] in OWN_NAMESPACES:
         raise SqlError(
             f"{what}: {settings['database.name']} is the engine's own namespace",
             place=settings.place("database.name"),
@@ -331,7 +331,7 @@ def _sink(statement: st.CreateSink, id: int, names: Names) -> Sink:
         )
     return Sink(
         id, statement.name.name, statement.text, columns, depends,
-        connector.name, settings, node, catalog or None,
+        connector.name, settings, node,
     )  # fmt: skip
 
 

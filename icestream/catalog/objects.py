@@ -6,7 +6,6 @@ object; the store keeps the text, and objects are built anew at every start.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from icestream.connect.config import ConnectorConfig
@@ -54,11 +53,6 @@ class Object:
     def key(self) -> str:
         """The identity used in the epoch log and in table properties."""
         return f"{self.name}#{self.id}"
-
-    @property
-    def visible(self) -> tuple[Column, ...]:
-        """The columns that `SELECT *` shows."""
-        return tuple(c for c in self.columns if not c.name.startswith("_icestream_"))
 
 
 @dataclass(frozen=True)
@@ -117,8 +111,6 @@ class Sink(Object):
     connector: str
     settings: Settings
     query: Node
-    catalog: Mapping[str, str] | None = field(default=None, repr=False)
-    """For Iceberg: the properties of its catalog; None is the embedded lake."""
     kind = "sink"
 
 

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from icestream.config import Home
 from icestream.errors import ConnectorError
-from icestream.lake.jvm import JavaObject, Jvm, is_missing, java_message
+from icestream.lake.jvm import Jvm, is_missing, java_message
 from icestream.lake.table import LakeTable
 from icestream.types import Type, backtick, stored_spark_type
 
@@ -148,11 +148,6 @@ class Lake:
     def drop(self, table: LakeTable) -> None:
         """Drop the table and its files."""
         self.spark.sql(f"DROP TABLE IF EXISTS {table.sql} PURGE")
-
-    def schema(self, table: LakeTable) -> list[tuple[str, str, JavaObject]]:
-        """The table's columns: name, Iceberg type as text, and the Java field."""
-        fields = table.load().schema().columns()
-        return [(str(f.name()), str(f.type().toString()), f) for f in fields]
 
 
 def literal(text: str) -> str:

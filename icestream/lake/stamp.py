@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 STAMP = "icestream.stamp"
@@ -106,7 +106,3 @@ class Record:
         if at.position is not None and source in at.position:
             return at.position[source]
         return self.sources[source]
-
-    def with_incarnation(self, incarnation: int, plan: int) -> Record:
-        """The same state, owned by another process."""
-        return replace(self, incarnation=incarnation, plan=plan)

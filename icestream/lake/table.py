@@ -90,14 +90,6 @@ class LakeTable:
             yield Snapshot(current.snapshotId(), parent, str(current.operation()), summary)
             current = java.snapshot(parent) if parent is not None else None
 
-    def newest_stamp(self, pipeline: str) -> tuple[Stamp, Snapshot] | None:
-        """The newest stamp of that pipeline on this table, with its snapshot."""
-        for snapshot in self.ancestry():
-            stamp = snapshot.stamp
-            if stamp is not None and stamp.pipeline == pipeline:
-                return stamp, snapshot
-        return None
-
     def uuid(self) -> str:
         """The table's identity: a table dropped and made again has another."""
         return str(self.load().uuid())

@@ -15,7 +15,6 @@ from icestream.catalog.objects import (
     Connector,
     MaterializedView,
     Object,
-    Sink,
     Source,
     Table,
 )
@@ -254,10 +253,9 @@ class Pipeline:
             start = self.runtime.feeds[key].source.start()
             if start != sources[key]:
                 position[key] = start
-        skip = isinstance(task.object, Sink) and task.object.settings.get("snapshot") is False
         for key in task.tables:
-            here = skip or self._is_empty(key)
-            position[stored(key)] = {"snapshot": objects[key].snapshot if here else None}
+            empty = self._is_empty(key)
+            position[stored(key)] = {"snapshot": objects[key].snapshot if empty else None}
         return position
 
     def _is_empty(self, key: str) -> bool:
