@@ -19,6 +19,7 @@ from icestream.catalog.objects import (
     dead_key,
 )
 from icestream.connect.config import Destination
+from icestream.lake.fold import Upsert
 from icestream.plan.linear import relations_read
 from icestream.plan.logical import Node
 
@@ -63,6 +64,11 @@ class Task:
     def key(self) -> str:
         """The identity of the task's state in the epoch log."""
         return self.object.key + (f"/{self.destination.table}" if self.destination else "")
+
+    @property
+    def upsert(self) -> Upsert | None:
+        """How the task's rows replace those that are there; None: they are added."""
+        return self.object.upsert if isinstance(self.object, Table | Sink) else None
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from icestream.connect.config import ConnectorConfig
 from icestream.connectors.base import Column
 from icestream.errors import IcestreamError
+from icestream.lake.fold import Upsert
 from icestream.plan.logical import Node
 from icestream.sql.options import Settings
 from icestream.sql.statements import Include, Options
@@ -85,6 +86,8 @@ class Table(Object):
 
     ingest: Ingest | None
     query: Node | None = None
+    upsert: Upsert | None = None
+    """Set for a table with a primary key."""
     kind = "table"
 
 
@@ -111,6 +114,8 @@ class Sink(Object):
     connector: str
     settings: Settings
     query: Node
+    upsert: Upsert | None = None
+    """Set for an Iceberg sink of type upsert."""
     kind = "sink"
 
 
