@@ -231,7 +231,7 @@ SOURCE = SourceConnector(
     name="kafka",
     options=OPTIONS,
     open=KafkaSource,
-    formats={"PLAIN": ("JSON", "CSV", "BYTES")},
+    formats={"PLAIN": ("JSON", "CSV", "BYTES"), "UPSERT": ("JSON",), "DEBEZIUM": ("JSON",)},
     includes={
         "key": BYTEA,
         "partition": INTEGER,

@@ -22,6 +22,10 @@ class FieldSpec:
     name: str
     type: Type
     not_null: bool = False
+    key: bool = False
+    """Whether it is part of the primary key: of a change, never NULL."""
+    source: str | None = None
+    """Set for what INCLUDE takes from beside the row: the name there (`ts_ms` in a Debezium envelope's source)."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +46,45 @@ class Decoder(Protocol):
 
     def decode(self, payloads: pa.BinaryArray) -> Decoded:
         """Decode every payload; called on executors, once a batch."""
+        ...
+
+
+@dataclass(frozen=True)
+class Changes:
+    """What a batch of records does to the rows of a table: as many rows as there are changes, in order."""
+
+    columns: list[pa.Array]
+    """One array a field. A delete has its key and, of the rest, nothing; a truncate has nothing."""
+    op: pa.Int8Array
+    """UPSERT, DELETE or TRUNCATE of `lake.fold`."""
+    record: pa.Int32Array
+    """Which record of the batch each change comes from; never falls."""
+    unset: pa.ListArray | None
+    """Numbers of the fields whose value a change does not tell (list<int32>); None where that cannot happen."""
+    errors: pa.StringArray | None
+    """One a record: why it failed, NULL if it did not. A record that failed gives no changes. None: all good."""
+
+
+class ChangeDecoder(Protocol):
+    """Turns a batch of records into changes of rows with a key. A small picklable value, like a Decoder."""
+
+    @property
+    def fields(self) -> tuple[FieldSpec, ...]:
+        """The columns that `changes` gives, in order."""
+        ...
+
+    @property
+    def reads_key(self) -> bool:
+        """Whether it needs the keys of the records; it is given NULLs otherwise."""
+        ...
+
+    @property
+    def partial(self) -> bool:
+        """Whether changes may leave values unset or truncate the table."""
+        ...
+
+    def changes(self, keys: pa.BinaryArray, payloads: pa.BinaryArray) -> Changes:
+        """Decode every record; called on executors, once a batch."""
         ...
 
 

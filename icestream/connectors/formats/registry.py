@@ -6,21 +6,27 @@ Nothing is imported until a decoder is asked for, so that statements can be chec
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from icestream.connectors.formats import Decoder, FieldSpec
+from icestream.connectors.formats import ChangeDecoder, Decoder, FieldSpec
 from icestream.errors import NotSupportedError, Place, SqlError, did_you_mean
 from icestream.sql.options import OptionSpec, Settings
+from icestream.types import VARCHAR, Type
 
 Factory = Callable[[tuple[FieldSpec, ...], Settings], Decoder]
+ChangeFactory = Callable[[tuple[FieldSpec, ...], Settings], ChangeDecoder]
 
 
 @dataclass(frozen=True)
 class Format:
-    """One FORMAT and ENCODE. `decoder` is None where the source itself gives typed rows."""
+    """One FORMAT and ENCODE. `decoder` and `changes` are both None where the source itself gives typed rows."""
 
     options: tuple[OptionSpec, ...] = ()
     decoder: Factory | None = None
+    changes: ChangeFactory | None = None
+    """Set for a format of changes: it needs a table with a primary key."""
+    includes: Mapping[str, Type] = field(default_factory=dict)
+    """INCLUDE column kinds beside those of the connector → their types, unless the INCLUDE names another."""
 
 
 def _json(fields: tuple[FieldSpec, ...], settings: Settings) -> Decoder:
@@ -39,6 +45,23 @@ def _bytes(fields: tuple[FieldSpec, ...], settings: Settings) -> Decoder:
     from icestream.connectors.formats.bytes import BytesDecoder
 
     return BytesDecoder(fields)
+
+
+def _upsert_json(fields: tuple[FieldSpec, ...], settings: Settings) -> ChangeDecoder:
+    from icestream.connectors.formats.upsert import UpsertDecoder
+
+    return UpsertDecoder(fields, settings.string("timestamptz.handling.mode"))
+
+
+def _debezium_json(fields: tuple[FieldSpec, ...], settings: Settings) -> ChangeDecoder:
+    from icestream.connectors.formats.debezium import DebeziumDecoder
+
+    return DebeziumDecoder(
+        fields,
+        settings.string("timestamptz.handling.mode"),
+        settings.boolean("ignore_key"),
+        settings.string("unavailable.value.placeholder"),
+    )
 
 
 JSON_OPTIONS = (
@@ -60,11 +83,35 @@ CSV_OPTIONS = (
     OptionSpec("delimiter", default=",", help="the character between two fields"),
 )
 
+DEBEZIUM_OPTIONS = (
+    OptionSpec(
+        "ignore_key",
+        "bool",
+        False,
+        "never look at the key of a message: rows are told apart by what the envelope holds alone",
+    ),
+    OptionSpec(
+        "unavailable.value.placeholder",
+        default="__debezium_unavailable_value",
+        help="what stands for a large value that did not change, as the connector's option of that name says",
+    ),
+    *JSON_OPTIONS,
+)
+
+SOURCE_FIELDS = {"database_name": "db", "schema_name": "schema", "table_name": "table"}
+"""INCLUDE … of FORMAT DEBEZIUM → the field of the envelope's source that it is."""
+
 FORMATS: Mapping[tuple[str, str], Format] = {
     ("PLAIN", "JSON"): Format(JSON_OPTIONS, _json),
     ("PLAIN", "CSV"): Format(CSV_OPTIONS, _csv),
     ("PLAIN", "BYTES"): Format((), _bytes),
     ("PLAIN", "PARQUET"): Format(),
+    ("UPSERT", "JSON"): Format(JSON_OPTIONS, changes=_upsert_json),
+    ("DEBEZIUM", "JSON"): Format(
+        DEBEZIUM_OPTIONS,
+        changes=_debezium_json,
+        includes=dict.fromkeys([*SOURCE_FIELDS, "source"], VARCHAR),
+    ),
 }
 
 SINK_FORMATS: Mapping[tuple[str, str], tuple[OptionSpec, ...]] = {
@@ -84,8 +131,8 @@ LATER_SINK_FORMATS = {
 
 LATER = {
     ("PLAIN", "AVRO"), ("PLAIN", "PROTOBUF"), ("NATIVE", "NATIVE"),
-    ("UPSERT", "JSON"), ("UPSERT", "AVRO"), ("UPSERT", "PROTOBUF"),
-    ("DEBEZIUM", "JSON"), ("DEBEZIUM", "AVRO"), ("DEBEZIUM_MONGO", "JSON"),
+    ("UPSERT", "AVRO"), ("UPSERT", "PROTOBUF"),
+    ("DEBEZIUM", "AVRO"), ("DEBEZIUM_MONGO", "JSON"),
     ("MAXWELL", "JSON"), ("CANAL", "JSON"),
 }  # fmt: skip
 
@@ -148,9 +195,26 @@ def decoder(format: str, encode: str, fields: tuple[FieldSpec, ...], settings: S
 
     Raises a SqlError for columns that the format cannot fill.
     """
-    factory = lookup(format, encode).decoder
-    if factory is None:
+    chosen = lookup(format, encode)
+    if chosen.changes is not None:
+        raise SqlError(
+            f"{settings.what}: FORMAT {format} has changes of rows, which only a table can take in",
+            remedy="CREATE TABLE with a PRIMARY KEY",
+        )
+    if chosen.decoder is None:
         raise SqlError(
             f"{settings.what}: ENCODE {encode} gives typed rows, there is nothing to decode"
         )
-    return factory(fields, settings)
+    return chosen.decoder(fields, settings)
+
+
+def change_decoder(
+    format: str, encode: str, fields: tuple[FieldSpec, ...], settings: Settings
+) -> ChangeDecoder:
+    """The decoder that gives changes of rows with a key; a format of plain rows gives upserts alone."""
+    factory = lookup(format, encode).changes
+    if factory is not None:
+        return factory(fields, settings)
+    from icestream.connectors.formats.changes import PlainChanges
+
+    return PlainChanges(decoder(format, encode, fields, settings))
