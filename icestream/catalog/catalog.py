@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from icestream.catalog.bind import Names, bind
+from icestream.catalog.bind import bind
+from icestream.catalog.names import Names
 from icestream.catalog.objects import Broken, Object, Secret
 from icestream.catalog.store import Store, StoredObject
 from icestream.errors import ConfigError, IcestreamError

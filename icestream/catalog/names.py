@@ -1,0 +1,83 @@
+"""The names that a statement may refer to, and the checks that all objects' names share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from icestream.catalog.objects import (
+    DEAD_LETTER_COLUMNS,
+    DEAD_LETTERS,
+    Broken,
+    Connector,
+    MaterializedView,
+    Object,
+    Source,
+    Table,
+    View,
+    dead_key,
+)
+from icestream.errors import NotSupportedError, Place, SqlError, did_you_mean
+from icestream.plan.query import Relation
+from icestream.sql import statements as st
+
+
+@dataclass(frozen=True)
+class Names:
+    """The objects that a statement may refer to, and where values come from."""
+
+    objects: Mapping[str, Object]
+    env: Mapping[str, str]
+    secrets: Callable[[st.Name], str]
+
+    def find(self, name: st.Name, *kinds: type[Object], broken: bool = False) -> Object:
+        """The object of that name; the error for an unknown one suggests the nearest.
+
+        One that cannot be built raises its own error, unless `broken` ones are welcome.
+        """
+        public(name)
+        found = self.objects.get(name.name)
+        if found is None:
+            known = [o.name for o in self.objects.values() if not kinds or isinstance(o, kinds)]
+            what = kinds[0].kind if len(kinds) == 1 else "relation"
+            raise SqlError(
+                f'{what} "{name}" does not exist',
+                place=name.place,
+                remedy=did_you_mean(name.name, known),
+            )
+        if isinstance(found, Broken) and (not kinds or found.kind in {k.kind for k in kinds}):
+            if broken:
+                return found
+            raise found.error
+        if kinds and not isinstance(found, kinds):
+            raise SqlError(f'"{name}" is a {found.kind}', place=name.place)
+        return found
+
+    def relation(self, name: st.Name) -> Relation:
+        """What a query may read under that name."""
+        if name.schema == DEAD_LETTERS:
+            fed = self.find(st.Name(name.name, None, name.place), Source, Table, Connector)
+            return Relation(dead_key(fed.key), str(name), DEAD_LETTER_COLUMNS)
+        found = self.find(name, Source, Table, View, MaterializedView)
+        columns = tuple((c.name, c.type) for c in found.columns)
+        query = found.query if isinstance(found, View) else None
+        return Relation(found.key, found.name, columns, query)
+
+
+def public(name: st.Name) -> None:
+    """Objects live in the schema public; another one is refused."""
+    if name.schema not in (None, "public"):
+        raise NotSupportedError(f"schema {name.schema!r}: objects live in public", place=name.place)
+
+
+def distinct(names: list[str], what: str, place: Place) -> None:
+    """Names that an object gives its columns, each once."""
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            raise SqlError(
+                f"column {name!r} of {what} is there twice",
+                place=place,
+                remedy="rename one with AS",
+            )
+        seen.add(name)

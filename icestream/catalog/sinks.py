@@ -1,0 +1,149 @@
+"""CREATE VIEW and CREATE SINK: queries over other objects, and where their rows go."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from icestream.catalog.names import Names, distinct, public
+from icestream.catalog.objects import DEAD_LETTERS, MaterializedView, Sink, View
+from icestream.catalog.settings import connection_key, connector_name, settings_of, with_connection
+from icestream.connectors.base import Column, SinkConnector
+from icestream.connectors.formats import registry as formats
+from icestream.connectors.iceberg_options import catalog_type
+from icestream.connectors.registry import sink_connector
+from icestream.errors import NotSupportedError, Place, SqlError
+from icestream.functions.expressions import ColumnRef
+from icestream.plan.linear import linear, relations_read
+from icestream.plan.logical import Item, Node, Project, Scan
+from icestream.plan.query import Relation, bind_query
+from icestream.sql import statements as st
+from icestream.sql.options import check
+
+OWN_NAMESPACES = ("icestream", DEAD_LETTERS)
+
+
+def bind_view(statement: st.CreateView, id: int, names: Names) -> View | MaterializedView:
+    """CREATE [MATERIALIZED] VIEW"""
+    public(statement.name)
+    if statement.or_replace:
+        raise NotSupportedError("OR REPLACE", place=statement.place)
+    if statement.emit_on_window_close:
+        raise NotSupportedError("EMIT ON WINDOW CLOSE", place=statement.place)
+    what = f"{'materialized ' if statement.materialized else ''}view {statement.name.name}"
+    settings_of(statement.options, (), what, names, statement.place)
+    node = bind_query(statement.query, names.relation)
+    columns = _output(node, statement.columns, what, statement.place)
+    depends = relations_read(node)
+    if not statement.materialized:
+        return View(
+            id, statement.name.name, statement.text, columns, depends, _renamed(node, columns)
+        )
+    _must_be_linear(node, what, statement.place)
+    node = _renamed(node, columns)
+    return MaterializedView(id, statement.name.name, statement.text, columns, depends, node)
+
+
+def bind_sink(statement: st.CreateSink, id: int, names: Names) -> Sink:
+    """CREATE SINK"""
+    public(statement.name)
+    if statement.into is not None:
+        raise NotSupportedError("CREATE SINK … INTO a table", place=statement.place)
+    if statement.emit_on_window_close:
+        raise NotSupportedError("EMIT ON WINDOW CLOSE", place=statement.place)
+    what = f"sink {statement.name.name}"
+    options = with_connection(statement.options, names)
+    name, place = connector_name(options, what, statement.place, names)
+    connector = sink_connector(name, place)
+    settings = settings_of(options, connector.options, what, names, statement.place)
+    if connector.check is not None:
+        connector.check(settings)
+    if statement.format is not None:
+        _sink_format(statement.format, connector, what, names)
+    if statement.query is not None:
+        node = bind_query(statement.query, names.relation)
+    else:
+        assert statement.from_name is not None
+        node = _scan(names.relation(statement.from_name))
+    _must_be_linear(node, what, statement.place)
+    columns = _output(node, (), what, statement.place)
+    if connector.check_columns is not None:
+        connector.check_columns(settings, columns)
+    depends = (*relations_read(node), *connection_key(statement.options, names))
+    embedded = connector.name == "iceberg" and catalog_type(settings) is None
+    if embedded and settings["database.name"] in OWN_NAMESPACES:
+        raise SqlError(
+            f"{what}: {settings['database.name']} is the engine's own namespace",
+            place=settings.place("database.name"),
+            remedy="choose another database.name",
+        )
+    return Sink(
+        id, statement.name.name, statement.text, columns, depends,
+        connector.name, settings, node,
+    )  # fmt: skip
+
+
+def _sink_format(written: st.Format, connector: SinkConnector, what: str, names: Names) -> None:
+    """FORMAT and ENCODE are what the connector writes, with options that there are."""
+    specs = formats.lookup_sink(
+        connector.name, connector.formats, written.format, written.encode, written.place
+    )
+    check(
+        written.options,
+        specs,
+        what=what,
+        env=names.env,
+        secrets=names.secrets,
+        place=written.place,
+    )
+    if written.key_encode not in (None, "JSON"):
+        raise NotSupportedError(
+            f"KEY ENCODE {written.key_encode}",
+            place=written.place,
+            remedy="the key is a JSON object of the columns in primary_key",
+        )
+
+
+def _must_be_linear(node: Node, what: str, place: Place) -> None:
+    blocker = linear(node)
+    if blocker is not None:
+        raise NotSupportedError(
+            f"{what} with {blocker.kind}: {blocker.reason}",
+            place=place,
+            remedy="filters, projections, UNION ALL and table functions are maintained so far",
+        )
+
+
+def _output(node: Node, names: tuple[str, ...], what: str, place: Place) -> tuple[Column, ...]:
+    """The columns of a query as an object's: distinct names, every type storable."""
+    given = [c.name for c in node.columns]
+    if len(names) > len(given):
+        raise SqlError(
+            f"{what} names {len(names)} columns, but the query has {len(given)}", place=place
+        )
+    final = [*names, *given[len(names) :]]
+    distinct(final, what, place)
+    return tuple(Column(n, c.type) for n, c in zip(final, node.columns, strict=True))
+
+
+def _renamed(node: Node, columns: tuple[Column, ...]) -> Node:
+    """The same rows under the object's column names."""
+    names = [c.name for c in columns]
+    if list(node.names) == names:
+        return node
+    if isinstance(node, Project):
+        items = tuple(Item(n, i.expr) for n, i in zip(names, node.items, strict=True))
+        return replace(node, items=items)
+    refs = [Item(n, ColumnRef(c.type, c.name)) for n, c in zip(names, node.columns, strict=True)]
+    return Project(node, tuple(refs))
+
+
+def _scan(relation: Relation) -> Node:
+    """All rows of a relation: what FROM in CREATE SINK reads."""
+    if relation.query is not None:
+        return relation.query
+    items = tuple(
+        Item(name, ColumnRef(type, name))
+        for name, type in relation.columns
+        if not name.startswith("_icestream_")
+    )
+    return Scan(relation.key, relation.name, items)

@@ -1,0 +1,162 @@
+"""CREATE SOURCE and CREATE TABLE: what comes in from outside, its columns and its format."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from icestream.catalog.names import Names, distinct, public
+from icestream.catalog.objects import Ingest, Source, Table
+from icestream.catalog.settings import connection_key, connector_name, settings_of, with_connection
+from icestream.connectors.base import Column, SourceConnector
+from icestream.connectors.formats import registry as formats
+from icestream.connectors.registry import source_connector
+from icestream.errors import NotSupportedError, Place, SqlError, did_you_mean
+from icestream.functions.bind import bind_as
+from icestream.functions.scope import Scope
+from icestream.sql import statements as st
+from icestream.sql.options import Settings, check
+from icestream.types import Type
+
+
+def bind_source(statement: st.CreateSource, id: int, names: Names) -> Source:
+    """CREATE SOURCE"""
+    public(statement.name)
+    if statement.primary_key:
+        raise NotSupportedError("PRIMARY KEY on a source", place=statement.place)
+    ingest, columns = _ingest(statement, f"source {statement.name.name}", names)
+    depends = connection_key(statement.options, names)
+    return Source(id, statement.name.name, statement.text, columns, depends, ingest)
+
+
+def bind_table(statement: st.CreateTable, id: int, names: Names) -> Table:
+    """CREATE TABLE"""
+    public(statement.name)
+    later = {
+        "ENGINE = iceberg": statement.engine == "iceberg",
+        "CREATE TABLE … FROM source": statement.from_source is not None,
+        "CREATE TABLE … AS": statement.query is not None,
+        "PRIMARY KEY (keyed tables)": statement.primary_key
+        or any(c.primary_key for c in statement.columns),
+        "ON CONFLICT": statement.on_conflict,
+        "WITH VERSION COLUMN": statement.version_columns,
+    }
+    for what, asked in later.items():
+        if asked:
+            raise NotSupportedError(what, place=statement.place)
+    if "connector" not in statement.options:
+        raise NotSupportedError(
+            "CREATE TABLE without a connector (INSERT, UPDATE and DELETE)",
+            place=statement.place,
+            remedy="WITH (connector = '…') fills a table from outside",
+        )
+    ingest, columns = _ingest(statement, f"table {statement.name.name}", names)
+    depends = connection_key(statement.options, names)
+    return Table(id, statement.name.name, statement.text, columns, depends, ingest)
+
+
+def _ingest(
+    statement: st.CreateSource | st.CreateTable, what: str, names: Names
+) -> tuple[Ingest, tuple[Column, ...]]:
+    if statement.watermarks:
+        raise NotSupportedError("WATERMARK", place=statement.watermarks[0].place)
+    if statement.wildcard:
+        raise NotSupportedError("a column list of *", place=statement.place)
+    options = with_connection(statement.options, names)
+    name, place = connector_name(options, what, statement.place, names)
+    connector = source_connector(name, place)
+    settings = settings_of(options, connector.options, what, names, statement.place)
+    if connector.check is not None:
+        connector.check(settings)
+    chosen = _format(statement.format, connector, what, names, statement.place)
+    ingest = Ingest(connector.name, settings, *chosen, statement.includes)
+    declared = _declared(statement, what)
+    if connector.check_columns is not None:
+        connector.check_columns(settings, declared)
+    included = [_included(i, ingest, connector.includes) for i in statement.includes]
+    columns = _generated(statement, [*declared, *included])
+    distinct([c.name for c in columns], what, statement.place)
+    if not columns:
+        raise SqlError(f"{what} has no columns", place=statement.place)
+    return ingest, columns
+
+
+def _format(
+    written: st.Format | None, connector: SourceConnector, what: str, names: Names, place: Place
+) -> tuple[str | None, str | None, Settings | None]:
+    """FORMAT, ENCODE and its settings, as the connector takes them."""
+    if written is None:
+        if connector.formats and connector.default_format is None:
+            raise SqlError(
+                f"{what} needs FORMAT … ENCODE …", place=place, remedy="FORMAT PLAIN ENCODE JSON"
+            )
+        format, encode = connector.default_format or (None, None)
+        options: st.Options = {}
+    else:
+        format, encode, options, place = (
+            written.format,
+            written.encode,
+            written.options,
+            written.place,
+        )
+        if written.key_encode is not None:
+            raise SqlError("KEY ENCODE is for sinks", place=place, remedy="INCLUDE key AS …")
+        formats.lookup(format, encode, place)
+        if encode not in connector.formats.get(format, ()):
+            takes = [f"FORMAT {f} ENCODE {e}" for f, es in connector.formats.items() for e in es]
+            raise SqlError(
+                f"{connector.name} does not take FORMAT {format} ENCODE {encode}",
+                place=place,
+                remedy="it takes " + ", ".join(takes) if takes else "leave it out",
+            )
+    if format is None or encode is None:
+        return None, None, None
+    chosen = formats.lookup(format, encode, place)
+    settings = check(
+        options, chosen.options, what=what, env=names.env, secrets=names.secrets, place=place
+    )
+    formats.check(connector.name, format, encode, settings)
+    return format, encode, settings
+
+
+def _declared(statement: st.CreateSource | st.CreateTable, what: str) -> list[Column]:
+    columns = []
+    for column in statement.columns:
+        if column.generated is not None:
+            continue
+        if column.default is not None:
+            raise NotSupportedError("DEFAULT in the columns of a connector", place=column.place)
+        if column.type is None:
+            raise SqlError(f"column {column.name} of {what} needs a type", place=column.place)
+        columns.append(Column(column.name, column.type, column.not_null))
+    return columns
+
+
+def _included(include: st.Include, ingest: Ingest, known: Mapping[str, Type]) -> Column:
+    if include.what not in known:
+        raise SqlError(
+            f"{ingest.connector} has no {include.what} to include",
+            place=include.place,
+            remedy=did_you_mean(include.what, known) or "it has " + ", ".join(known),
+        )
+    if include.inner is not None or include.type is not None:
+        raise NotSupportedError(f"INCLUDE {include.what} of a single one", place=include.place)
+    return Column(ingest.name_of(include), known[include.what])
+
+
+def _generated(
+    statement: st.CreateSource | st.CreateTable, columns: list[Column]
+) -> tuple[Column, ...]:
+    """All columns in the order they were written, the generated ones bound over the others."""
+    by_name = {c.name: c for c in columns}
+    scope = Scope.of({c.name: c.type for c in columns})
+    result: list[Column] = []
+    for column in statement.columns:
+        if column.generated is None:
+            result.append(by_name.pop(column.name))
+            continue
+        tree, place_of = column.generated.tree, column.generated.place_of
+        if column.type is None:
+            raise SqlError(f"column {column.name} needs a type", place=column.place)
+        expr = bind_as(tree, column.type, scope, place_of, what=f'column "{column.name}"')
+        result.append(Column(column.name, column.type, column.not_null, expr))
+    return (*result, *by_name.values())
