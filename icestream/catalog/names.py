@@ -18,6 +18,8 @@ from icestream.catalog.objects import (
     dead_key,
 )
 from icestream.errors import NotSupportedError, Place, SqlError, did_you_mean
+from icestream.plan.linear import relations_read
+from icestream.plan.logical import Node
 from icestream.plan.query import Relation
 from icestream.sql import statements as st
 
@@ -62,6 +64,17 @@ class Names:
         columns = tuple((c.name, c.type) for c in found.columns)
         query = found.query if isinstance(found, View) else None
         return Relation(found.key, found.name, columns, query)
+
+    def changing(self, node: Node) -> list[Table]:
+        """The tables that a query reads whose rows may be replaced or deleted."""
+        read = set(relations_read(node))
+        tables = [o for o in self.objects.values() if isinstance(o, Table)]
+        return [o for o in tables if o.changing and o.key in read]
+
+    def keys(self) -> dict[str, tuple[str, ...]]:
+        """The primary keys of the tables that have one."""
+        tables = [o for o in self.objects.values() if isinstance(o, Table)]
+        return {o.key: o.upsert.key for o in tables if o.upsert}
 
 
 def public(name: st.Name) -> None:

@@ -69,7 +69,8 @@ class Ingest:
 
     def name_of(self, include: Include) -> str:
         """The column an INCLUDE makes: its alias, or the name RisingWave gives it."""
-        return include.alias or f"_rw_{self.connector}_{include.what}"
+        inner = f"_{include.inner}" if include.inner is not None else ""
+        return include.alias or f"_rw_{self.connector}_{include.what}{inner}"
 
 
 @dataclass(frozen=True)
@@ -88,7 +89,14 @@ class Table(Object):
     query: Node | None = None
     upsert: Upsert | None = None
     """Set for a table with a primary key."""
+    append_only: bool = False
+    """Declared APPEND ONLY: with a key, the first row of each stays."""
     kind = "table"
+
+    @property
+    def changing(self) -> bool:
+        """Whether rows that are there may be replaced or deleted, so that its deltas take rows back."""
+        return self.upsert is not None and not self.append_only
 
 
 @dataclass(frozen=True)
@@ -116,6 +124,8 @@ class Sink(Object):
     query: Node
     upsert: Upsert | None = None
     """Set for an Iceberg sink of type upsert."""
+    drops_deletes: bool = False
+    """force_append_only over rows that change: new rows and new versions are written, what goes is dropped."""
     kind = "sink"
 
 

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
+from icestream.catalog.keys import sink_key
 from icestream.catalog.names import Names, distinct, public
-from icestream.catalog.objects import DEAD_LETTERS, MaterializedView, Sink, View
+from icestream.catalog.objects import DEAD_LETTERS, MaterializedView, Sink, Table, View
 from icestream.catalog.settings import connection_key, connector_name, settings_of, with_connection
 from icestream.connectors.base import Column, SinkConnector
 from icestream.connectors.formats import registry as formats
 from icestream.connectors.iceberg_options import catalog_type
 from icestream.connectors.registry import sink_connector
 from icestream.errors import NotSupportedError, Place, SqlError
-from icestream.functions.expressions import ColumnRef
+from icestream.functions.expressions import ColumnRef, functions_used, is_pure
+from icestream.plan.keys import key_of
 from icestream.plan.linear import linear, relations_read
 from icestream.plan.logical import Item, Node, Project, Scan
 from icestream.plan.query import Relation, bind_query
+from icestream.plan.rewrite import all_exprs
 from icestream.sql import statements as st
-from icestream.sql.options import check
+from icestream.sql.options import Settings, check
 
 OWN_NAMESPACES = ("icestream", DEAD_LETTERS)
 
@@ -39,6 +43,12 @@ def bind_view(statement: st.CreateView, id: int, names: Names) -> View | Materia
             id, statement.name.name, statement.text, columns, depends, _renamed(node, columns)
         )
     _must_be_linear(node, what, statement.place)
+    for table in names.changing(node):
+        raise NotSupportedError(
+            f"a materialized view over {table.name}, which has a primary key (its rows change)",
+            place=statement.place,
+            remedy="a plain VIEW, or a sink of type 'upsert', can read it",
+        )
     node = _renamed(node, columns)
     return MaterializedView(id, statement.name.name, statement.text, columns, depends, node)
 
@@ -57,8 +67,10 @@ def bind_sink(statement: st.CreateSink, id: int, names: Names) -> Sink:
     settings = settings_of(options, connector.options, what, names, statement.place)
     if connector.check is not None:
         connector.check(settings)
+    forced = bool(settings.get("force_append_only"))
     if statement.format is not None:
-        _sink_format(statement.format, connector, what, names)
+        written = _sink_format(statement.format, connector, what, names)
+        forced |= bool(written.get("force_append_only"))
     if statement.query is not None:
         node = bind_query(statement.query, names.relation)
     else:
@@ -68,6 +80,14 @@ def bind_sink(statement: st.CreateSink, id: int, names: Names) -> Sink:
     columns = _output(node, (), what, statement.place)
     if connector.check_columns is not None:
         connector.check_columns(settings, columns)
+    changing = names.changing(node)
+    upsert = None
+    if settings.get("type") == "upsert":
+        passed = key_of(node, names.keys())
+        upsert = sink_key(settings, columns, passed, statement.place)
+        _must_repeat(node, changing, what, statement.place)
+    elif changing and not forced:
+        raise _refused(settings, connector, changing[0], statement.place)
     depends = (*relations_read(node), *connection_key(statement.options, names))
     embedded = connector.name == "iceberg" and catalog_type(settings) is None
     if embedded and settings["database.name"] in OWN_NAMESPACES:
@@ -78,16 +98,40 @@ def bind_sink(statement: st.CreateSink, id: int, names: Names) -> Sink:
         )
     return Sink(
         id, statement.name.name, statement.text, columns, depends,
-        connector.name, settings, node,
+        connector.name, settings, node, upsert, drops_deletes=bool(changing) and upsert is None,
     )  # fmt: skip
 
 
-def _sink_format(written: st.Format, connector: SinkConnector, what: str, names: Names) -> None:
+def _refused(settings: Settings, connector: SinkConnector, table: Table, place: Place) -> SqlError:
+    """A sink that only adds rows, over a table whose rows change."""
+    remedy = "force_append_only = 'true' writes new rows and new versions, and drops deletes"
+    if connector.name == "iceberg":
+        remedy = f"type = 'upsert' follows the changes; {remedy}"
+    return SqlError(
+        f"{settings.what} only adds rows, but {table.name} has a primary key: its rows change",
+        place=settings.place("type") or place,
+        remedy=remedy,
+    )
+
+
+def _must_repeat(node: Node, changing: Sequence[Table], what: str, place: Place) -> None:
+    """A row that goes must be what it was when it came, so that the sink finds it."""
+    for expr in all_exprs(node) if changing else ():
+        if not is_pure(expr):
+            names = sorted({f.name for f in functions_used(expr) if not f.pure})
+            raise NotSupportedError(
+                f"{what} with {', '.join(names)}() over {changing[0].name}, whose rows change",
+                place=place,
+                remedy="use functions that give the same for the same row",
+            )
+
+
+def _sink_format(written: st.Format, connector: SinkConnector, what: str, names: Names) -> Settings:
     """FORMAT and ENCODE are what the connector writes, with options that there are."""
     specs = formats.lookup_sink(
         connector.name, connector.formats, written.format, written.encode, written.place
     )
-    check(
+    settings = check(
         written.options,
         specs,
         what=what,
@@ -101,6 +145,7 @@ def _sink_format(written: st.Format, connector: SinkConnector, what: str, names:
             place=written.place,
             remedy="the key is a JSON object of the columns in primary_key",
         )
+    return settings
 
 
 def _must_be_linear(node: Node, what: str, place: Place) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from icestream.catalog.keys import gives_changes, table_key, with_key
 from icestream.catalog.names import Names, distinct, public
 from icestream.catalog.objects import Ingest, Source, Table
 from icestream.catalog.settings import connection_key, connector_name, settings_of, with_connection
@@ -21,9 +22,20 @@ from icestream.types import Type
 def bind_source(statement: st.CreateSource, id: int, names: Names) -> Source:
     """CREATE SOURCE"""
     public(statement.name)
+    what = f"source {statement.name.name}"
     if statement.primary_key:
-        raise NotSupportedError("PRIMARY KEY on a source", place=statement.place)
-    ingest, columns = _ingest(statement, f"source {statement.name.name}", names)
+        raise SqlError(
+            f"{what} cannot have a primary key: a source is read, not stored",
+            place=statement.place,
+            remedy="CREATE TABLE keeps one row a key",
+        )
+    ingest, columns = _ingest(statement, what, names)
+    if gives_changes(ingest):
+        raise SqlError(
+            f"{what} cannot have FORMAT {ingest.format}: it changes rows, and a source keeps none",
+            place=statement.format.place if statement.format else statement.place,
+            remedy="CREATE TABLE … PRIMARY KEY (…)",
+        )
     depends = connection_key(statement.options, names)
     return Source(id, statement.name.name, statement.text, columns, depends, ingest)
 
@@ -32,13 +44,8 @@ def bind_table(statement: st.CreateTable, id: int, names: Names) -> Table:
     """CREATE TABLE"""
     public(statement.name)
     later = {
-        "ENGINE = iceberg": statement.engine == "iceberg",
         "CREATE TABLE … FROM source": statement.from_source is not None,
         "CREATE TABLE … AS": statement.query is not None,
-        "PRIMARY KEY (keyed tables)": statement.primary_key
-        or any(c.primary_key for c in statement.columns),
-        "ON CONFLICT": statement.on_conflict,
-        "WITH VERSION COLUMN": statement.version_columns,
     }
     for what, asked in later.items():
         if asked:
@@ -49,9 +56,15 @@ def bind_table(statement: st.CreateTable, id: int, names: Names) -> Table:
             place=statement.place,
             remedy="WITH (connector = '…') fills a table from outside",
         )
-    ingest, columns = _ingest(statement, f"table {statement.name.name}", names)
+    what = f"table {statement.name.name}"
+    ingest, columns = _ingest(statement, what, names)
+    upsert = table_key(statement, ingest, columns, what)
+    columns = with_key(columns, upsert)
     depends = connection_key(statement.options, names)
-    return Table(id, statement.name.name, statement.text, columns, depends, ingest)
+    return Table(
+        id, statement.name.name, statement.text, columns, depends, ingest,
+        upsert=upsert, append_only=statement.append_only,
+    )  # fmt: skip
 
 
 def _ingest(
@@ -72,7 +85,7 @@ def _ingest(
     declared = _declared(statement, what)
     if connector.check_columns is not None:
         connector.check_columns(settings, declared)
-    included = [_included(i, ingest, connector.includes) for i in statement.includes]
+    included = [_included(i, ingest, connector) for i in statement.includes]
     columns = _generated(statement, [*declared, *included])
     distinct([c.name for c in columns], what, statement.place)
     if not columns:
@@ -131,16 +144,27 @@ def _declared(statement: st.CreateSource | st.CreateTable, what: str) -> list[Co
     return columns
 
 
-def _included(include: st.Include, ingest: Ingest, known: Mapping[str, Type]) -> Column:
+def _included(include: st.Include, ingest: Ingest, connector: SourceConnector) -> Column:
+    """The column that an INCLUDE makes; what the format offers may be a part of it, of a type of its own."""
+    offered: Mapping[str, Type] = {}
+    if ingest.format is not None and ingest.encode is not None:
+        offered = formats.lookup(ingest.format, ingest.encode).includes
+    known = {**connector.includes, **offered}
     if include.what not in known:
         raise SqlError(
             f"{ingest.connector} has no {include.what} to include",
             place=include.place,
             remedy=did_you_mean(include.what, known) or "it has " + ", ".join(known),
         )
-    if include.inner is not None or include.type is not None:
+    if include.what == "source" and include.inner is None:
+        raise SqlError(
+            "INCLUDE source needs the field that is wanted",
+            place=include.place,
+            remedy="INCLUDE source 'ts_ms' BIGINT AS changed_at",
+        )
+    if include.what != "source" and (include.inner is not None or include.type is not None):
         raise NotSupportedError(f"INCLUDE {include.what} of a single one", place=include.place)
-    return Column(ingest.name_of(include), known[include.what])
+    return Column(ingest.name_of(include), include.type or known[include.what])
 
 
 def _generated(

@@ -24,14 +24,28 @@ OPTIONS: tuple[OptionSpec, ...] = (
     OptionSpec(
         "type", required=True, choices=("append-only", "upsert"), help="how rows are written"
     ),
-    OptionSpec("force_append_only", "bool", False, "write inserts and drop updates and deletes"),
-    OptionSpec("primary_key", "list", help="the key of an upsert sink"),
+    OptionSpec(
+        "force_append_only",
+        "bool",
+        False,
+        "of rows that change, write each new version and drop deletes",
+    ),
+    OptionSpec(
+        "primary_key",
+        "list",
+        help="the key of an upsert sink; without it: that of the table it reads, if the query passes it on",
+    ),
     OptionSpec("create_table_if_not_exists", "bool", False, "create the table if it is missing"),
     OptionSpec("partition_by", help="of a table it creates: 'day(ts), bucket(16, id), category'"),
     OptionSpec(
         "order_key", help="of a table it creates: how rows are sorted in files: 'a, b desc'"
     ),
-    OptionSpec("format_version", default="3", choices=("2", "3"), help="of a table it creates"),
+    OptionSpec(
+        "format_version",
+        default="3",
+        choices=("2", "3"),
+        help="of a table it creates: 3 marks replaced rows in deletion vectors, 2 in position delete files",
+    ),
     OptionSpec(
         "commit_checkpoint_interval", "int", 60, "epochs (of a second) between commits", least=1
     ),
@@ -78,13 +92,18 @@ _DEFAULTS = {option.name: option.default for option in OPTIONS}
 def check(settings: Settings) -> None:
     """Options that need or exclude each other, and those that ask for what is not there yet."""
     check_catalog(settings)
-    if settings["type"] == "upsert":
-        raise NotSupportedError("type = 'upsert'", place=settings.place("type"))
-    if settings.list("primary_key"):
+    upsert = settings["type"] == "upsert"
+    if upsert and settings.boolean("force_append_only"):
+        raise SqlError(
+            f"{settings.what}: force_append_only has no meaning for type = 'upsert'",
+            place=settings.place("force_append_only"),
+            remedy="leave it out, or type = 'append-only'",
+        )
+    if settings.list("primary_key") and not upsert:
         raise SqlError(
             f"{settings.what}: primary_key has no meaning for type = 'append-only'",
             place=settings.place("primary_key"),
-            remedy="leave it out",
+            remedy="leave it out, or type = 'upsert'",
         )
     for name in NOT_YET:
         if settings[name] != _DEFAULTS[name]:

@@ -17,7 +17,7 @@ ENCODES = (
 )  # fmt: skip
 INCLUDES = (
     "KEY", "PARTITION", "OFFSET", "TIMESTAMP", "HEADER", "PAYLOAD", "FILE",
-    "DATABASE_NAME", "SCHEMA_NAME", "TABLE_NAME",
+    "DATABASE_NAME", "SCHEMA_NAME", "TABLE_NAME", "SOURCE",
 )  # fmt: skip
 
 
@@ -125,8 +125,8 @@ def include(cursor: Cursor) -> Include:
     place = cursor.place(cursor.expect("INCLUDE"))
     what = cursor.word("what to include", INCLUDES).lower()
     inner = type = alias = None
-    if what == "header" and cursor.peek().kind == "string":
-        inner = cursor.string("the name of a header")
+    if what in ("header", "source") and cursor.peek().kind == "string":
+        inner = cursor.string(f"the name in the {what}")
         if (
             cursor.peek().kind == "word"
             and not cursor.at("AS")

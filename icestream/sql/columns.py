@@ -40,10 +40,12 @@ class ColumnList:
                 raise SqlError(f"column {column.name} has no type", place=column.place)
         if self.wildcard or not self.columns or not typed:
             return  # the connector or the query brings the columns
-        names.update(name for name in others if name)
+        given = set(others)
+        names.update(name for name in given if name)
         used = [*self.key, *((mark.column, mark.place) for mark in self.watermarks)]
         for name, place in used:
-            if name not in names:
+            unnamed = None in given and name.startswith("_rw_")  # what an INCLUDE without AS makes
+            if name not in names and not unnamed:
                 remedy = did_you_mean(name, names)
                 raise SqlError(f"there is no column {name}", place=place, remedy=remedy)
 

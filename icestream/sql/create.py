@@ -139,8 +139,9 @@ def _table_clause(cursor: Cursor, found: _Clauses) -> bool:
     elif cursor.accept("ON", "CONFLICT"):
         found.once("ON CONFLICT", place)
         found.on_conflict = _conflict(cursor)
-        if cursor.accept("WITH", "VERSION", "COLUMN"):
-            found.version_columns = cursor.identifiers("a column name")
+    elif cursor.accept("WITH", "VERSION", "COLUMN"):
+        found.once("WITH VERSION COLUMN", place)
+        found.version_columns = cursor.identifiers("a column name")
     elif cursor.accept("FROM"):
         found.once("FROM", place)
         found.from_source = cursor.name("the name of a source")

@@ -83,12 +83,14 @@ class Column:
 
 @dataclass(frozen=True)
 class Include:
-    """INCLUDE key|partition|offset|timestamp|header|payload|file|… ['inner'] [type] [AS x]"""
+    """INCLUDE key|partition|offset|timestamp|header|payload|file|source|… ['inner'] [type] [AS x]"""
 
     what: str
     alias: str | None
     place: Place
-    inner: str | None = None  # INCLUDE header 'name' …: the one header wanted
+    inner: str | None = (
+        None  # INCLUDE header 'name' …: the one header wanted; of source, the one field
+    )
     type: Type | None = None
 
 

@@ -172,7 +172,11 @@ def test_accepted(values: dict[str, str]) -> None:
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"type": "upsert", "primary_key": "id"}, "not supported yet: type = 'upsert'"),
+        (
+            {"type": "upsert", "force_append_only": "true"},
+            "force_append_only has no meaning for type = 'upsert'",
+        ),
+        ({"type": "upsert", "write_mode": "copy-on-write"}, "not supported yet: write_mode"),
         ({"enable_compaction": "true"}, "not supported yet: enable_compaction = 'true'"),
         ({"compaction_interval_sec": "60"}, "not supported yet: compaction_interval_sec = '60'"),
         ({"enable_snapshot_expiration": "true"}, "not supported yet"),
