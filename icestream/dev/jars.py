@@ -87,6 +87,21 @@ GROUPS: Mapping[str, Group] = {
             ),
         ),
         Group("aws", ("org.apache.iceberg:iceberg-aws-bundle:1.11.0",), _IN_PYSPARK),
+        # Change events of a PostgreSQL for tests: a Kafka Connect worker, and Debezium's connector,
+        # which the worker loads from a folder of its own.
+        Group(
+            "connect",
+            (
+                "org.apache.kafka:connect-runtime:4.3.0",
+                "org.apache.kafka:connect-json:4.3.0",
+                "org.apache.logging.log4j:log4j-slf4j-impl:2.25.4",
+            ),
+        ),
+        Group(
+            "debezium",
+            ("io.debezium:debezium-connector-postgres:3.6.1.Final",),
+            ("org.apache.kafka:*", "org.slf4j:*"),
+        ),
         # A REST catalog server for tests; it also needs Hadoop's client, from PySpark's own jars.
         Group(
             "rest-fixture",
