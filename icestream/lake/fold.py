@@ -1,12 +1,23 @@
 """Changes of rows with a key: what they look like, and how those of one key fold into one outcome.
 
 A frame of changes has a table's columns and, beside them, what happened (`OP`) and where it stood in its source
-(`STREAM`, `PARTITION`, `OFFSET`); `UNSET` lists the columns whose value a change does not tell.
+(`STREAM`, `PARTITION`, `OFFSET`); `UNSET` lists the columns whose value a change does not tell. The rows that are
+stored already come in as changes too (`STORED`) where the outcome depends on them.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+    import pyarrow as pa
+
+    Indices = npt.NDArray[np.int64]
+    Mask = npt.NDArray[np.bool_]
 
 OP = "_icestream_op"
 UNSET = "_icestream_unset"
@@ -23,7 +34,7 @@ CHANGE_SCHEMA = {
 }
 """The columns of a change beside those of its row, with their types in Spark."""
 
-UPSERT, DELETE, TRUNCATE = 1, -1, 0
+UPSERT, DELETE, TRUNCATE, STORED = 1, -1, 0, 2
 
 
 @dataclass(frozen=True)
@@ -31,9 +42,207 @@ class Upsert:
     """How rows are told apart and what happens when one is there already.
 
     `conflict` is overwrite, nothing (the first stays) or fill (NULL leaves the old value); with a `version`
-    column a change counts only if its version is not less than the row's.
+    a change counts only if its version is not less than the row's.
     """
 
     key: tuple[str, ...]
     conflict: str = "overwrite"
     version: tuple[str, ...] = ()
+
+    @property
+    def needs_stored(self) -> bool:
+        """Whether the outcome depends on the row that is there already."""
+        return self.conflict != "overwrite" or bool(self.version)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What the changes come to: the keys whose old rows go, and the rows that come in their place."""
+
+    keys: list[pa.Array]
+    """The touched keys, canonical, one row a key."""
+    hashes: npt.NDArray[np.int64]
+    rows: pa.Table
+    """The new rows, with the columns that were asked for."""
+    key_of_row: Indices
+    """Which of the touched keys each new row has."""
+
+
+def fold(changes: pa.Table, columns: Sequence[str], upsert: Upsert) -> Outcome:
+    """Fold all changes of each key in source order. `columns` are those of the rows; UNSET counts by their order."""
+    import numpy as np
+    import pyarrow as pa
+
+    from icestream.lake import keys
+
+    key = [keys.canonical(changes[name]) for name in upsert.key]
+    hashed = keys.hashes(key)
+    op = changes[OP].to_numpy()
+    order = _source_order(changes, op, hashed, key)
+    hashed, op = hashed[order], op[order]
+    key = [k.take(pa.array(order)) for k in key]
+    first = _starts(hashed, key)
+    group = np.cumsum(first) - 1
+    starts = np.flatnonzero(first)
+    place = np.arange(len(order))
+
+    deleted = np.where(op == DELETE, place, -1)
+    last_delete = np.maximum.reduceat(deleted, starts) if len(starts) else deleted
+    counts = (place > last_delete[group]) & (op != DELETE)
+    if upsert.version:
+        counts &= _newest(changes, upsert.version, order, counts, group)
+
+    best = np.full(len(starts), -1)
+    if upsert.conflict == "nothing":
+        best[group[counts][::-1]] = place[counts][::-1]  # the first one is written last
+    else:
+        best[group[counts]] = place[counts]
+    if upsert.conflict == "fill":
+        news = np.zeros(len(starts), bool)
+        news[group[counts & (op != STORED)]] = True
+        unchanged = (best >= 0) & ~news
+    else:
+        unchanged = (best >= 0) & (op[best] == STORED)
+    touched = np.flatnonzero(~unchanged)
+    winners = best[touched]
+    present = winners >= 0
+    rows = _rows(changes, columns, upsert, order, counts, group, winners[present])
+    return Outcome(
+        [k.take(pa.array(starts[touched])) for k in key],
+        hashed[starts[touched]],
+        rows,
+        np.flatnonzero(present),
+    )
+
+
+def _source_order(changes: pa.Table, op: Indices, hashed: Indices, key: list[pa.Array]) -> Indices:
+    """Rows by key and, within a key, in source order: the stored row first, a delete before an insert at one place."""
+    import numpy as np
+
+    rank = np.where(op == STORED, -2, op)
+    offset = changes[OFFSET].to_numpy()
+    partition = changes[PARTITION].to_numpy()
+    sort_by = [rank, offset]
+    if len(partition) and (partition != partition[0]).any():
+        sort_by.append(partition)
+    encoded = changes[STREAM].combine_chunks().dictionary_encode()
+    streams = encoded.dictionary.to_pylist() if len(encoded) else []
+    if len(streams) > 1:
+        sorted_streams = np.argsort(np.argsort(np.array(streams, dtype=object)))
+        sort_by.append(sorted_streams[encoded.indices.to_numpy()])
+    if (op == STORED).any():
+        sort_by.append(op != STORED)
+    order = np.lexsort((*sort_by, hashed))
+    clashes = _clashing(hashed[order], [k.take(order) for k in key])
+    if clashes is not None:  # different keys with one hash: tell them apart by value
+        number: dict[tuple[object, ...], int] = {}
+        code = np.zeros(len(order), np.int64)
+        for row in order[clashes]:
+            value = tuple(k[int(row)].as_py() for k in key)
+            code[row] = number.setdefault(value, len(number))
+        order = np.lexsort((*sort_by, code, hashed))
+    return order
+
+
+def _clashing(hashed: Indices, key: list[pa.Array]) -> Mask | None:
+    """Rows (sorted by hash) whose hash is that of another key too; None if there are none."""
+    import numpy as np
+
+    from icestream.lake import keys
+
+    if len(hashed) < 2:
+        return None
+    same_hash = hashed[1:] == hashed[:-1]
+    same_key = keys.equal([k[1:] for k in key], [k[:-1] for k in key])
+    bad = same_hash & ~same_key
+    return np.isin(hashed, hashed[1:][bad]) if bad.any() else None
+
+
+def _starts(hashed: Indices, key: list[pa.Array]) -> Mask:
+    """Where, in rows sorted by key, the next key begins."""
+    import numpy as np
+
+    from icestream.lake import keys
+
+    first = np.ones(len(hashed), bool)
+    if len(hashed) > 1:
+        same = hashed[1:] == hashed[:-1]
+        same &= keys.equal([k[1:] for k in key], [k[:-1] for k in key])
+        first[1:] = ~same
+    return first
+
+
+def _newest(
+    changes: pa.Table, version: Sequence[str], order: Indices, counts: Mask, group: Indices
+) -> Mask:
+    """Which changes have a version that is not less than any before them, of the same key; NULL is the least."""
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    from icestream.lake import keys
+
+    columns = pa.table({f"v{i}": changes[name] for i, name in enumerate(version)})
+    by_version = pc.sort_indices(
+        columns, [(name, "ascending", "at_start") for name in columns.column_names]
+    ).to_numpy()
+    sorted_values = [keys.canonical(c.take(pa.array(by_version))) for c in columns.columns]
+    step = np.zeros(len(order), np.int64)
+    step[1:] = ~keys.equal([v[1:] for v in sorted_values], [v[:-1] for v in sorted_values])
+    rank = np.empty(len(order), np.int64)
+    rank[by_version] = np.cumsum(step)
+    rank = np.where(counts, rank[order], -1)
+    height = len(order) + 2  # groups ascend, so that one running maximum serves all of them
+    return np.asarray(rank + group * height >= np.maximum.accumulate(rank + group * height))
+
+
+def _rows(
+    changes: pa.Table,
+    columns: Sequence[str],
+    upsert: Upsert,
+    order: Indices,
+    counts: Mask,
+    group: Indices,
+    winners: Indices,
+) -> pa.Table:
+    """The winners' rows; a value that a winner does not tell is the last one told before it."""
+    import numpy as np
+    import pyarrow as pa
+
+    rows = changes.select(list(columns)).take(pa.array(order[winners]))
+    untold = _unset(changes, len(columns)) if UNSET in changes.column_names else {}
+    if upsert.conflict == "fill":
+        untold = {
+            i: changes[name].is_null().to_numpy()
+            for i, name in enumerate(columns)
+            if name not in (*upsert.key, *upsert.version) and changes[name].null_count
+        }
+    place = np.arange(len(order))
+    for ordinal, mask in untold.items():
+        told = counts & ~mask[order]
+        last = np.full(int(group[-1]) + 1 if len(group) else 0, -1)
+        last[group[told]] = place[told]
+        source = last[group[winners]]
+        picked = pa.array(order[source], mask=source < 0)
+        rows = rows.set_column(
+            ordinal, rows.schema.field(ordinal), changes[columns[ordinal]].take(picked)
+        )
+    return rows
+
+
+def _unset(changes: pa.Table, width: int) -> dict[int, Mask]:
+    """For each column that some change does not tell: which ones do not."""
+    import numpy as np
+    import pyarrow.compute as pc
+
+    unset = changes[UNSET].combine_chunks()
+    if unset.null_count == len(unset):
+        return {}
+    parents = pc.list_parent_indices(unset).to_numpy()
+    ordinals = pc.list_flatten(unset).to_numpy()
+    masks = {}
+    for ordinal in np.unique(ordinals):
+        mask = np.zeros(len(unset), bool)
+        mask[parents[ordinals == ordinal]] = True
+        masks[int(ordinal)] = mask
+    return masks

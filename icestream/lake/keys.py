@@ -1,0 +1,104 @@
+"""Key columns as comparable values: canonical arrays, and a 64-bit hash of them.
+
+Equal keys are equal here whatever wrote them: integers, dates and times as int64, floats as their bits with one
+NaN and one zero, decimals at full width, texts and bytes as bytes. NULL equals NULL. The hash only narrows the
+search; who finds a key by its hash compares the canonical values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+Hashes = npt.NDArray[np.int64]
+
+_NULL = np.uint64(0x9E3779B97F4A7C15)
+_SEED = np.uint64(0x2545F4914F6CDD1D)
+
+
+def canonical(column: pa.Array | pa.ChunkedArray) -> pa.Array:
+    """The column in its comparable form: int64, decimal128(38, scale) or large_binary."""
+    array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    if isinstance(array, pa.ChunkedArray):  # of several chunks that do not combine
+        array = pa.concat_arrays(array.chunks)
+    type = array.type
+    if pa.types.is_dictionary(type):
+        return canonical(array.dictionary_decode())
+    if pa.types.is_floating(type):
+        doubles = array.cast(pa.float64())
+        one_zero = pc.add(doubles, 0.0)
+        one_nan = pc.if_else(pc.is_nan(one_zero), float("nan"), one_zero)
+        return one_nan.view(pa.int64())
+    if pa.types.is_decimal(type):
+        return array.cast(pa.decimal128(38, type.scale))
+    if pa.types.is_timestamp(type):
+        return array.cast(pa.timestamp("us", type.tz)).view(pa.int64())
+    if pa.types.is_date(type):
+        return array.cast(pa.date32()).view(pa.int32()).cast(pa.int64())
+    if pa.types.is_time(type):
+        return array.cast(pa.time64("us")).view(pa.int64())
+    if pa.types.is_boolean(type) or pa.types.is_integer(type):
+        return array.cast(pa.int64())
+    if pa.types.is_null(type):
+        return array.cast(pa.int64())
+    return array.cast(pa.large_binary())
+
+
+def hashes(columns: Sequence[pa.Array]) -> Hashes:
+    """A hash of each row of canonical columns."""
+    state = np.full(len(columns[0]), _SEED, np.uint64)
+    for column in columns:
+        lanes = _lanes(column)
+        if column.null_count:
+            lanes = [np.where(_nulls(column), _NULL, lane) for lane in lanes]
+        for lane in lanes:
+            state = _mix(state ^ lane) + _NULL
+    return state.view(np.int64)
+
+
+def equal(left: Sequence[pa.Array], right: Sequence[pa.Array]) -> npt.NDArray[np.bool_]:
+    """Row by row: whether the keys are the same."""
+    same = np.ones(len(left[0]), bool)
+    for a, b in zip(left, right, strict=True):
+        equal = pc.fill_null(pc.equal(a, b), False)
+        if a.null_count and b.null_count:
+            equal = pc.or_(equal, pc.and_(a.is_null(), b.is_null()))
+        same &= equal.to_numpy(zero_copy_only=False)
+    return same
+
+
+def _lanes(column: pa.Array) -> list[npt.NDArray[np.uint64]]:
+    """64-bit words that tell the values apart (nearly, for bytes)."""
+    if pa.types.is_int64(column.type):
+        return [pc.fill_null(column, 0).to_numpy().view(np.uint64)]
+    if pa.types.is_decimal(column.type):
+        words = np.frombuffer(column.buffers()[1], np.uint64)
+        words = words[2 * column.offset : 2 * (column.offset + len(column))]
+        return [words[0::2], words[1::2]]
+    from pandas.util import hash_array
+
+    values: Any = pc.fill_null(column, b"").to_numpy(zero_copy_only=False)
+    return [hash_array(values, categorize=False)]
+
+
+def _nulls(column: pa.Array) -> npt.NDArray[np.bool_]:
+    nulls: npt.NDArray[np.bool_] = column.is_null().to_numpy(zero_copy_only=False)
+    return nulls
+
+
+def _mix(x: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    """The finalizer of splitmix64: every bit of the word depends on every bit."""
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return x ^ (x >> np.uint64(31))
+
+
+def probe() -> int:
+    """The hash of fixed rows, kept beside every index, so that one made with another hash is noticed."""
+    rows = [pa.array([1, None], pa.int64()), pa.array([b"icestream", b""], pa.large_binary())]
+    return int(hashes(rows).sum())
