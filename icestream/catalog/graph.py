@@ -19,12 +19,17 @@ from icestream.catalog.objects import (
     dead_key,
 )
 from icestream.connect.config import Destination
-from icestream.lake.fold import Upsert
+from icestream.lake.fold import OFFSET, OP, PARTITION, STREAM, Upsert
+from icestream.plan.delta import changes_of
 from icestream.plan.linear import relations_read
 from icestream.plan.logical import Node
+from icestream.types import BIGINT, INTEGER, VARCHAR, Type
 
 Feeding = Source | Table | Connector
 Writing = Table | MaterializedView | Sink | Connector
+
+CARRIED: dict[str, Type] = {OP: INTEGER, STREAM: VARCHAR, PARTITION: INTEGER, OFFSET: BIGINT}
+"""What each change of a row carries through a query. The types are nominal: Spark's own pass through as they are."""
 
 
 @dataclass(frozen=True)
@@ -69,6 +74,17 @@ class Task:
     def upsert(self) -> Upsert | None:
         """How the task's rows replace those that are there; None: they are added."""
         return self.object.upsert if isinstance(self.object, Table | Sink) else None
+
+    @property
+    def changes(self) -> Node | None:
+        """The query over its inputs' changes, for a task that must know what happened to each row.
+
+        Its columns are the object's and those of `CARRIED`. None: the new rows are enough.
+        """
+        if not isinstance(self.object, Sink) or self.query is None:
+            return None
+        wanted = self.object.upsert is not None or self.object.drops_deletes
+        return changes_of(self.query, CARRIED) if wanted else None
 
 
 @dataclass(frozen=True)
