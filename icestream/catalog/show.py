@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import fnmatch
+from collections.abc import Iterable
 
 from icestream.catalog.catalog import Catalog
+from icestream.catalog.keys import CONFLICTS
 from icestream.catalog.objects import (
     Connector,
     MaterializedView,
@@ -20,6 +22,7 @@ from icestream.plan.explain import explain_node
 from icestream.plan.query import bind_query
 from icestream.result import Result
 from icestream.sql import statements as st
+from icestream.types import quote
 
 KINDS = {
     "sources": "source",
@@ -32,6 +35,8 @@ KINDS = {
     "secrets": "secret",
     "indexes": "index",
 }
+
+CONFLICT_WORDS = {rule: words for words, rule in CONFLICTS.items()}
 
 
 def show(statement: st.Show | st.ShowCreate, catalog: Catalog) -> Result:
@@ -73,8 +78,17 @@ def show(statement: st.Show | st.ShowCreate, catalog: Catalog) -> Result:
 
 
 def describe(statement: st.Describe, catalog: Catalog) -> Result:
-    """DESCRIBE name."""
-    return _columns(catalog.names().find(statement.name))
+    """DESCRIBE name: its columns, then its key and what happens to rows that share one."""
+    found = catalog.names().find(statement.name)
+    result = _columns(found)
+    upsert = found.upsert if isinstance(found, Table | Sink) else None
+    if upsert is None:
+        return result
+    facts = [("primary key", _names(upsert.key)), ("on conflict", CONFLICT_WORDS[upsert.conflict])]
+    if upsert.version:
+        facts.append(("version column", _names(upsert.version)))
+    rows = [*result.rows, *((name, fact, None, None) for name, fact in facts)]
+    return Result(columns=result.columns, rows=rows)
 
 
 def explain(statement: st.Explain, catalog: Catalog) -> Result:
@@ -95,7 +109,7 @@ def explain_object(object: Object) -> list[str]:
             return [head, "  dead letters → " + f"dead_letters.{object.name}"]
         case Table(ingest=ingest) if ingest is not None:
             return [
-                f"Table {object.name}: append, exactly once → lake.public.{object.name}",
+                f"Table {object.name}: {manner(object)}, exactly once → lake.public.{object.name}",
                 f"  {ingest.connector}, read and decoded once an epoch",
             ]
         case Connector(config=config):
@@ -110,11 +124,12 @@ def explain_object(object: Object) -> list[str]:
         case Sink(connector="iceberg"):
             table = f"{object.settings['database.name']}.{object.settings['table.name']}"
             head = (
-                f"Sink {object.name}: append, exactly once → {table} "
+                f"Sink {object.name}: {manner(object)}, exactly once → {table} "
                 f"every {object.settings['commit_checkpoint_interval']} s"
             )
         case Sink():
-            head = f"Sink {object.name}: {object.connector}, {delivery(object)}"
+            dropped = ", deletes are dropped" if object.drops_deletes else ""
+            head = f"Sink {object.name}: {object.connector}, {delivery(object)}{dropped}"
         case View():
             head = f"View {object.name}: not stored, inlined where it is read"
         case _:
@@ -122,11 +137,29 @@ def explain_object(object: Object) -> list[str]:
     return [head, *("  " + line for line in explain_node(object.query).splitlines())]
 
 
+def manner(object: Table | Sink) -> str:
+    """How rows get into a table: appended, or by a key, with the rule for a key that is there already."""
+    upsert = object.upsert
+    if upsert is None:
+        dropped = isinstance(object, Sink) and object.drops_deletes
+        return "append, deletes are dropped" if dropped else "append"
+    text = f"upsert by ({_names(upsert.key)})"
+    if isinstance(object, Table):
+        text += f", on conflict {CONFLICT_WORDS[upsert.conflict]}"
+    if upsert.version:
+        text += f", newest by ({_names(upsert.version)})"
+    return text
+
+
 def delivery(object: Object) -> str | None:
     """What a sink outside Iceberg promises; None where it goes without saying."""
     if not isinstance(object, Sink) or object.connector == "iceberg":
         return None
     return "delivers nothing" if object.connector == "blackhole" else "delivers at least once"
+
+
+def _names(columns: Iterable[str]) -> str:
+    return ", ".join(map(quote, columns))
 
 
 def _columns(object: Object) -> Result:

@@ -125,6 +125,24 @@ def test_on_conflict(clause, meaning):
     assert (table.on_conflict, table.version_columns) == (meaning, ("v",))
 
 
+def test_a_version_column_needs_no_on_conflict():
+    table = one("create table t (a int primary key, v int, w int) with version column (v, w)")
+    assert (table.on_conflict, table.version_columns) == (None, ("v", "w"))
+
+
+def test_include_a_field_of_the_source():
+    table = one("create table t (a int) include source 'ts_ms' bigint as at include source 'lsn'")
+    assert [(i.what, i.inner, i.type, i.alias) for i in table.includes] == [
+        ("source", "ts_ms", types.BIGINT, "at"),
+        ("source", "lsn", None, None),
+    ]
+
+
+def test_a_key_may_be_what_an_unnamed_include_makes():
+    table = one("create table t (a int, primary key (_rw_kafka_key)) include key with (x = 1)")
+    assert table.primary_key == ("_rw_kafka_key",)
+
+
 def test_a_last_comma_is_allowed():
     table = one("create table t (a int,\n) with (x = 1,)")
     assert ([c.name for c in table.columns], list(table.options)) == (["a"], ["x"])

@@ -34,6 +34,12 @@ CASES = [
     ("create table t (a int as (b +¦))", "ADD is incomplete, found )", None),
     ("create table t (a int) engine = ¦icberg", "expected an engine", "'ICEBERG'"),
     ("create table t (a int) on conflict ¦explode", "DO NOTHING", None),
+    (
+        "create table t (a int) with version column (a) ¦with version column (a)",
+        "a second WITH VERSION COLUMN",
+        None,
+    ),
+    ("create table t (a int, primary key (¦_rw_kafka_key))", "there is no column", None),
     ("create table t (a int) append only ¦append only", "a second APPEND ONLY", None),
     ("create source s (a int) ¦fomat plain encode json", "found fomat", None),
     ("create source s (a int) ¦row format json", "the old spelling", "FORMAT PLAIN"),
