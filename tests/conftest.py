@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING
 
 import pytest
 
 from icestream.dev.broker import Broker
 from tests.services import kafka as kafka_client
 from tests.services.aws import AwsServer
-from tests.services.postgres import postgres
+from tests.services.postgres import PostgresServer, postgres
 from tests.services.rest_catalog import RestCatalogServer
+
+if TYPE_CHECKING:
+    from tests.services.debezium import Debezium
 
 __all__ = ["postgres"]
 
@@ -74,3 +78,14 @@ def aws(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AwsServer]:
     """One S3 and Glue server for the whole run: use a bucket and a database of your own."""
     with AwsServer(tmp_path_factory.mktemp("aws")) as server:
         yield server
+
+
+@pytest.fixture(scope="session")
+def debezium(
+    tmp_path_factory: pytest.TempPathFactory, kafka: Broker, postgres: PostgresServer
+) -> Iterator[Debezium]:
+    """Debezium between the run's PostgreSQL and the run's broker: capture a table of your own."""
+    from tests.services.debezium import Debezium
+
+    with Debezium(tmp_path_factory.mktemp("debezium"), kafka.bootstrap, postgres) as running:
+        yield running
