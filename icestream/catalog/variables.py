@@ -46,7 +46,7 @@ _PARALLELISM = (
 )
 
 VARIABLES: Mapping[str, Variable] = {v.name: v for v in (
-    Variable("iceberg_engine_connection", "", _later("tables of ENGINE = iceberg")),
+    Variable("iceberg_engine_connection", "", _later("tables outside the embedded lake")),
     Variable("rw_implicit_flush", "false", _DML, kind="bool"),
     Variable("implicit_flush", "false", _DML, kind="bool"),
     Variable("background_ddl", "false", _later("long backfills"), kind="bool"),

@@ -21,7 +21,7 @@ def checked(text: str) -> str:
 @pytest.mark.parametrize(
     ("text", "note"),
     [
-        ("SET iceberg_engine_connection = 'public.c'", "ENGINE = iceberg, not there yet"),
+        ("SET iceberg_engine_connection = 'public.c'", "outside the embedded lake, not there yet"),
         ("SET rw_implicit_flush TO true", "INSERT, UPDATE and DELETE, not there yet"),
         ("SET background_ddl = on", "not there yet"),
         ("SET streaming_parallelism = 2", "a hint, which has no effect"),
@@ -64,7 +64,7 @@ def test_set_and_show(tmp_path) -> None:
     with Engine(Home.at(tmp_path / "home"), env={}) as engine:
         assert engine.execute("SHOW timezone")[0].rows == [("UTC",)]
         message = engine.execute("SET iceberg_engine_connection = 'public.c'")[0].message
-        assert message == "SET (takes effect with tables of ENGINE = iceberg, not there yet)"
+        assert message == "SET (takes effect with tables outside the embedded lake, not there yet)"
         assert engine.execute("SHOW iceberg_engine_connection")[0].rows == [("public.c",)]
         assert engine.execute("SET iceberg_engine_connection TO DEFAULT")[0].message == "SET"
         rows = engine.execute("SHOW ALL")[0].rows
