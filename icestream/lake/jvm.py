@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from py4j.protocol import Py4JJavaError
@@ -16,6 +17,7 @@ class Jvm:
 
     def __init__(self, spark: SparkSession) -> None:
         self.spark = spark
+        self.java = spark._jvm.java
         self.iceberg = spark._jvm.org.apache.iceberg
         self._sessions = spark._jvm.org.apache.spark.sql.classic.SparkSession
         ensure_callback_server_started(spark.sparkContext._gateway)
@@ -24,6 +26,27 @@ class Jvm:
         """The Iceberg table of that full Spark name (catalog.namespace.table), freshly loaded."""
         self._sessions.setActiveSession(self.spark._jsparkSession)  # catalogs are looked up in it
         return self.iceberg.spark.Spark3Util.loadIcebergTable(self.spark._jsparkSession, table)
+
+    def list(self, items: Iterable[object]) -> JavaObject:
+        """A java.util.List of those items."""
+        made = self.java.util.ArrayList()
+        for item in items:
+            made.add(item)
+        return made
+
+    def map(self, items: Mapping[str, str]) -> JavaObject:
+        """A java.util.Map of those texts."""
+        made = self.java.util.HashMap()
+        for key, value in items.items():
+            made.put(key, value)
+        return made
+
+    def array(self, kind: JavaObject, items: Sequence[object]) -> JavaObject:
+        """A Java array of that class."""
+        made = self.spark.sparkContext._gateway.new_array(kind, len(items))
+        for index, item in enumerate(items):
+            made[index] = item
+        return made
 
 
 class HeadGuard:

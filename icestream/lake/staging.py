@@ -29,13 +29,14 @@ class Staged:
 def stage(frame: DataFrame, table: LakeTable) -> Staged:
     """Write the frame with Spark's own Iceberg writer, distributed, and hand back the uncommitted files.
 
-    The frame's columns are matched by name; columns the table has beyond them are written as NULL.
+    The frame's columns are matched by name; columns the table has beyond them are written as NULL. A column
+    `_row_id` says which row of the table each one is a new version of.
     """
     java = table.load()
     schema = java.schema()
     names = [str(field.name()) for field in schema.columns()]
     have = set(frame.columns)
-    if lost := sorted(have - set(names)):
+    if lost := sorted(have - set(names) - set(LINEAGE)):
         raise LakeError(
             f"{table.name} no longer has the column {lost[0]!r}",
             object=table.name,
@@ -44,7 +45,7 @@ def stage(frame: DataFrame, table: LakeTable) -> Staged:
     columns = [F.col(backtick(n)) if n in have else F.lit(None).alias(n) for n in names]
     version = java.operations().current().formatVersion()
     if version >= 3:
-        columns += [F.lit(None).cast("bigint").alias(n) for n in LINEAGE]
+        columns += [F.col(n) if n in have else F.lit(None).cast("bigint").alias(n) for n in LINEAGE]
     key = str(uuid.uuid4())
     frame.select(*columns).write.format("iceberg").option(
         "rewritten-file-scan-task-set-id", key

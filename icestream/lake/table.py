@@ -41,6 +41,10 @@ class Snapshot:
         return Stamp.from_json(text) if text else None
 
 
+class HeadMoved(Exception):
+    """Somebody committed to a shared table after the snapshot that a change was prepared on: prepare it again."""
+
+
 class LakeTable:
     """A table of any Iceberg catalog, by its full Spark name. `owned` tables have no writer but the engine."""
 
@@ -121,14 +125,21 @@ class LakeTable:
         stamp: Stamp,
         base: int | None,
         extra: Mapping[str, str],
+        *,
+        only_on: int | None = None,
     ) -> int:
-        """Run one guarded, stamped snapshot update; any exception counts as an unknown outcome until looked at."""
+        """Run one guarded, stamped snapshot update; any exception counts as an unknown outcome until looked at.
+
+        `only_on`: the update says which rows of that snapshot go, so it is never moved on top of another one.
+        """
         failure: Py4JJavaError | None = None
         for attempt in range(ATTEMPTS):
             java = self.load()
             base, done = self.reconcile(java, stamp, base)
             if done is not None:
                 return done
+            if only_on is not None and base != only_on:
+                raise HeadMoved
             operation = update(java)
             operation.set(STAMP, stamp.to_json())
             for key, value in extra.items():

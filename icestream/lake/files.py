@@ -1,0 +1,152 @@
+"""The live data files of one snapshot, with what is deleted in each; and reading chosen rows of them."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from pyspark.sql import DataFrame
+
+from icestream.lake import vectors
+from icestream.lake.jvm import JavaObject, Jvm
+from icestream.lake.table import LakeTable
+from icestream.lake.vectors import Bits
+
+
+@dataclass
+class LiveFile:
+    """A data file, and the delete files that apply to it."""
+
+    java: JavaObject
+    location: str
+    rows: int
+    first_row_id: int | None
+    deletes: list[JavaObject] = field(default_factory=list)
+    """Deletion vectors and position delete files."""
+    equality: list[JavaObject] = field(default_factory=list)
+    dead: Bits | None = None
+    """The deleted positions, once they have been read."""
+
+    @classmethod
+    def of(cls, java: JavaObject) -> LiveFile:
+        """A file without deletes."""
+        return cls(java, str(java.location()), java.recordCount(), java.firstRowId())
+
+
+class LiveFiles(Mapping[str, LiveFile]):
+    """All data files of a snapshot by their location."""
+
+    def __init__(self, table: LakeTable, java: JavaObject, snapshot: int | None) -> None:
+        self.table = table
+        self.java = java
+        self.snapshot = snapshot
+        self._files: dict[str, LiveFile] = {}
+        if snapshot is not None:
+            planned = java.newScan().useSnapshot(snapshot).planFiles()
+            for task in iterate(planned):
+                file = LiveFile.of(task.file())
+                for delete in task.deletes():
+                    positional = str(delete.content()) == "POSITION_DELETES"
+                    (file.deletes if positional else file.equality).append(delete)
+                self._files[file.location] = file
+            planned.close()
+
+    def __getitem__(self, location: str) -> LiveFile:
+        return self._files[location]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._files)
+
+    def __len__(self) -> int:
+        return len(self._files)
+
+    def dead(self, location: str) -> Bits:
+        """The positions of a file that are deleted (equality deletes aside)."""
+        file = self._files[location]
+        if file.dead is None:
+            file.dead = vectors.read(self.java, file.deletes, location, self.table.jvm)
+        return file.dead
+
+    def advanced(
+        self, java: JavaObject, snapshot: int, marked: Mapping[str, tuple[JavaObject, Bits]]
+    ) -> LiveFiles:
+        """The files after a commit of ours on top of this snapshot: what it added, and what it newly marked."""
+        self.java, self.snapshot = java, snapshot
+        for location, (delete, dead) in marked.items():
+            file = self._files[location]
+            kept = [d for d in file.deletes if not replaced(d, delete)]
+            file.deletes, file.dead = [*kept, delete], dead
+        for added in iterate(java.snapshot(snapshot).addedDataFiles(java.io())):
+            file = LiveFile.of(added)
+            self._files[file.location] = file
+        return self
+
+
+def replaced(old: JavaObject, new: JavaObject) -> bool:
+    """Whether a new delete file of a data file takes the old one's place: a vector does, if the old one is for that
+    file alone."""
+    return str(new.format()) == "PUFFIN" and old.referencedDataFile() is not None
+
+
+def iterate(found: JavaObject) -> Iterator[JavaObject]:
+    """The elements of a Java iterable."""
+    iterator = found.iterator()
+    while iterator.hasNext():
+        yield iterator.next()
+
+
+@contextmanager
+def rows_at(table: LakeTable, live: LiveFiles, chosen: Mapping[str, Bits]) -> Iterator[DataFrame]:
+    """The rows at chosen positions of some files, as a frame of the table's columns, read by Iceberg's own reader.
+
+    A deletion vector that marks everything else does the choosing. It belongs to no snapshot and is deleted
+    when the context ends, so the frame has to be used before.
+    """
+    jvm, java = table.jvm, live.java
+    others: list[tuple[LiveFile, Bits]] = []
+    for location, bits in chosen.items():
+        rest = Bits()
+        rest.add_range(0, live[location].rows)
+        rest -= bits
+        others.append((live[location], rest))
+    masks = vectors.write_vectors(java, others, jvm)
+    tasks = [_task(java, f, [m], jvm) for (f, _), m in zip(others, masks, strict=True)]
+    try:
+        with scan(table, java, tasks) as frame:
+            yield frame
+    finally:
+        java.io().deleteFile(masks[0].location())
+
+
+def live_rows(table: LakeTable, live: LiveFiles, locations: Iterable[str]) -> list[JavaObject]:
+    """Scan tasks for what is not deleted in those files."""
+    files = [live[location] for location in locations]
+    return [_task(live.java, f, [*f.deletes, *f.equality], table.jvm) for f in files]
+
+
+@contextmanager
+def scan(table: LakeTable, java: JavaObject, tasks: list[JavaObject]) -> Iterator[DataFrame]:
+    """The rows of scan tasks, as a frame."""
+    manager = table.jvm.iceberg.spark.ScanTaskSetManager.get()
+    key = str(uuid.uuid4())
+    manager.stageTasks(java, key, table.jvm.list(tasks))
+    try:
+        reader = table.jvm.spark.read.format("iceberg").option("scan-task-set-id", key)
+        yield reader.load(table.sql)
+    finally:
+        manager.removeTasks(java, key)
+
+
+def _task(java: JavaObject, file: LiveFile, deletes: list[JavaObject], jvm: Jvm) -> JavaObject:
+    iceberg = jvm.iceberg
+    array = jvm.array(iceberg.DeleteFile, deletes)
+    everything = iceberg.expressions.Expressions.alwaysTrue()
+    return iceberg.BaseFileScanTask(
+        file.java,
+        array,
+        iceberg.SchemaParser.toJson(java.schema()),
+        iceberg.PartitionSpecParser.toJson(java.specs().get(file.java.specId())),
+        iceberg.expressions.ResidualEvaluator.unpartitioned(everything),
+    )

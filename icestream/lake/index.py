@@ -1,0 +1,276 @@
+"""The key index of a table, as the driver sees it: which data files are covered by which runs.
+
+The index is a cache. It lies outside the table, and losing any of it loses nothing: `cover` makes what is missing, for a
+table met for the first time as for the files of the last commit, of a compaction or of somebody else.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+
+import pyarrow as pa
+
+from icestream.errors import NotSupportedError
+from icestream.lake import keys, vectors
+from icestream.lake.files import LiveFiles
+from icestream.lake.jvm import JavaObject
+from icestream.lake.runs import (
+    KeySource,
+    Run,
+    merge_runs,
+    read_entries,
+    write_run,
+)
+from icestream.lake.table import LakeTable
+
+VERSION = 1
+MANIFEST = "manifest.json"
+IN_DRIVER = 300_000
+"""Keys that the driver indexes or merges itself; more of them are Spark's work."""
+PER_RUN = 4_000_000
+TIER = 4
+"""Runs of about one size that are merged into one."""
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What there is: data files by their numbers, and runs."""
+
+    files: dict[str, int] = field(default_factory=dict)
+    next: int = 0
+    runs: tuple[Run, ...] = ()
+    complete: frozenset[int] = frozenset()
+    """Files whose every key is in the runs."""
+
+
+class KeyIndex:
+    """Key → positions, for one table and its key columns."""
+
+    def __init__(self, table: LakeTable, key: Sequence[str], root: Path) -> None:
+        self.table = table
+        self.key = tuple(key)
+        self.root = root
+        self.folder: Path = root
+        self.columns: tuple[tuple[int, str], ...] = ()
+        self.manifest = Manifest()
+        self._identity = ""
+
+    def numbers(self, live: LiveFiles) -> dict[int, str]:
+        """The data files that count, by their numbers in the runs."""
+        return {self.manifest.files[location]: location for location in live}
+
+    def runs(self) -> tuple[Run, ...]:
+        """The runs to probe."""
+        return self.manifest.runs
+
+    def cover(self, live: LiveFiles) -> None:
+        """Make the index complete for these files, and forget what it has of others."""
+        self._open(live.java)
+        self._drop_damaged()
+        self._forget(live)
+        complete = self.manifest.complete
+        missing = [f for f in live if self.manifest.files.get(f, -1) not in complete]
+        if missing:
+            self._add(live, missing)
+        self._merge(live)
+
+    def lose(self, name: str) -> None:
+        """A run turned out to be damaged: its files are to be indexed again."""
+        self._keep([r for r in self.manifest.runs if r.name != name])
+
+    def drop(self) -> None:
+        """Delete everything."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    # -- the manifest ----------------------------------------------------------------------------
+
+    def _open(self, java: JavaObject) -> None:
+        schema = java.schema()
+        fields = [schema.findField(name) for name in self.key]
+        described = [f"{f.fieldId()} {f.type()}" for f in fields]
+        identity = json.dumps([str(java.uuid()), described, VERSION, keys.probe()])
+        if identity == self._identity:
+            return
+        for found, name in zip(fields, self.key, strict=True):
+            if str(found.type()).split("(")[0].split("[")[0] in ("uuid", "fixed", "time"):
+                raise NotSupportedError(f"a key column of type {found.type()} ({name})")
+        self._identity = identity
+        self.columns = tuple((f.fieldId(), n) for f, n in zip(fields, self.key, strict=True))
+        digest = hashlib.sha256(identity.encode()).hexdigest()[:16]
+        self.folder = self.root / str(java.uuid()) / digest
+        self.manifest = self._load()
+
+    def _load(self) -> Manifest:
+        try:
+            raw = json.loads((self.folder / MANIFEST).read_text())
+            if raw.pop("identity") != self._identity:
+                return Manifest()
+            runs = tuple(Run(**{**r, "files": tuple(r["files"])}) for r in raw.pop("runs"))
+            complete = frozenset(raw.pop("complete"))
+            return Manifest(**raw, runs=runs, complete=complete)
+        except (OSError, ValueError, KeyError, TypeError):
+            return Manifest()
+
+    def _store(self, manifest: Manifest) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        raw = asdict(manifest) | {
+            "identity": self._identity,
+            "complete": sorted(manifest.complete),
+        }
+        new = self.folder / f"{MANIFEST}.new"
+        new.write_text(json.dumps(raw))
+        new.replace(self.folder / MANIFEST)
+        gone = {r.name for r in self.manifest.runs} - {r.name for r in manifest.runs}
+        self.manifest = manifest
+        for name in gone:
+            (self.folder / name).unlink(missing_ok=True)
+
+    def _drop_damaged(self) -> None:
+        """Runs that are gone or cut off are noticed here; one with other bytes when it is opened."""
+        sound = [r for r in self.manifest.runs if _size(self.folder / r.name) == r.size]
+        if len(sound) < len(self.manifest.runs):
+            self._keep(sound)
+
+    def _keep(self, runs: Sequence[Run]) -> None:
+        kept = {r.name for r in runs}
+        lost = {n for r in self.manifest.runs if r.name not in kept for n in r.files}
+        complete = self.manifest.complete - lost
+        self._store(replace(self.manifest, runs=tuple(runs), complete=complete))
+
+    def _forget(self, live: LiveFiles) -> None:
+        """Drop runs of which no file is live any more."""
+        manifest = self.manifest
+        files = {location: n for location, n in manifest.files.items() if location in live}
+        if len(files) == len(manifest.files):
+            return
+        numbers = set(files.values())
+        runs = tuple(r for r in manifest.runs if numbers.intersection(r.files))
+        complete = manifest.complete & numbers
+        self._store(replace(manifest, files=files, runs=runs, complete=complete))
+
+    # -- making runs -----------------------------------------------------------------------------
+
+    def _add(self, live: LiveFiles, locations: Sequence[str]) -> None:
+        files, number = dict(self.manifest.files), self.manifest.next
+        for location in locations:
+            if str(live[location].java.format()) != "PARQUET":
+                raise NotSupportedError(
+                    f"an upsert into {self.table.name}, which has a data file that is not Parquet",
+                    remedy="rewrite the table's files as Parquet",
+                )
+            if location not in files:
+                files[location], number = number, number + 1
+        units = list(_units(live, locations, files))
+        rows = sum(live[location].rows for location in locations)
+        properties = _properties(live.java)
+        if rows <= IN_DRIVER:
+            made = [write_unit(self.folder, u, self.columns, properties) for u in units]
+        else:
+            made = self._distributed(units, properties)
+        runs = (*self.manifest.runs, *(r for r in made if r is not None))
+        complete = self.manifest.complete | {files[location] for location in locations}
+        self._store(Manifest(files, number, runs, complete))
+
+    def _distributed(
+        self, units: Sequence[Sequence[KeySource]], properties: dict[str, str]
+    ) -> list[Run | None]:
+        folder, columns = self.folder, self.columns
+
+        def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            for batch in batches:
+                for number in batch.column(0).to_pylist():
+                    run = write_unit(folder, units[number], columns, properties)
+                    if run is not None:
+                        yield pa.RecordBatch.from_pydict({"run": [json.dumps(asdict(run))]})
+
+        count = len(units)
+        frame = self.table.jvm.spark.range(0, count, 1, count).mapInArrow(work, "run STRING")
+        raws = [json.loads(row.run) for row in frame.collect()]
+        return [Run(**{**raw, "files": tuple(raw["files"])}) for raw in raws]
+
+    def _merge(self, live: LiveFiles) -> None:
+        """Merge runs of about one size, so that there are few of them and each entry is rewritten seldom."""
+        tiers: dict[int, list[Run]] = {}
+        for run in self.manifest.runs:
+            tiers.setdefault(run.rows.bit_length() // 2, []).append(run)
+        for runs in tiers.values():
+            rows = sum(r.rows for r in runs)
+            if len(runs) < TIER or rows > PER_RUN:
+                continue
+            numbers = self.numbers(live)
+            within = {n for r in runs for n in r.files}
+            dead = {
+                n: vectors.encode(live.dead(numbers[n]))
+                for n in within & set(numbers)
+                if live[numbers[n]].deletes
+            }
+            merged = self._merged(runs, sorted(numbers), dead, rows)
+            names = {r.name for r in runs}
+            kept = [r for r in self.manifest.runs if r.name not in names]
+            kept += [merged] if merged is not None else []
+            self._store(replace(self.manifest, runs=tuple(kept)))
+
+    def _merged(
+        self, runs: list[Run], alive: list[int], dead: dict[int, bytes], rows: int
+    ) -> Run | None:
+        if rows <= IN_DRIVER:
+            return merge_runs(self.folder, runs, alive, dead)
+        folder = self.folder
+
+        def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            for _ in batches:
+                run = merge_runs(folder, runs, alive, dead)
+                if run is not None:
+                    yield pa.RecordBatch.from_pydict({"run": [json.dumps(asdict(run))]})
+
+        found = self.table.jvm.spark.range(0, 1, 1, 1).mapInArrow(work, "run STRING").collect()
+        raws = [json.loads(row.run) for row in found]
+        return next((Run(**{**raw, "files": tuple(raw["files"])}) for raw in raws), None)
+
+
+def write_unit(
+    folder: Path,
+    sources: Sequence[KeySource],
+    columns: Sequence[tuple[int, str]],
+    properties: dict[str, str],
+) -> Run | None:
+    """Read the keys of some data files and write them as one run."""
+    entries = [table for s in sources for table in read_entries(s, columns, properties)]
+    return write_run(folder, entries)
+
+
+def _units(
+    live: LiveFiles, locations: Sequence[str], files: dict[str, int]
+) -> Iterator[list[KeySource]]:
+    """Work of bounded size: large files are shared out by row groups, small ones are put together."""
+    together: list[KeySource] = []
+    rows = 0
+    for location in locations:
+        file = live[location]
+        shares = -(-file.rows // (PER_RUN // 2)) or 1
+        for share in range(shares):
+            if together and rows + file.rows // shares > PER_RUN // 2:
+                yield together
+                together, rows = [], 0
+            together.append(KeySource(files[location], location, file.first_row_id, share, shares))
+            rows += file.rows // shares
+    if together:
+        yield together
+
+
+def _properties(java: JavaObject) -> dict[str, str]:
+    """How the table's files are reached: what its catalog says about the object store."""
+    found = {str(k): str(v) for k, v in dict(java.io().properties()).items()}
+    return {k: v for k, v in found.items() if k.startswith(("s3.", "client."))}
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return -1

@@ -1,0 +1,391 @@
+"""Upserts: changes in, one atomic commit out, at a cost that follows the changes and not the table.
+
+One Spark job decodes, shuffles by key, folds, finds the old rows in the key index and writes the new ones; the driver
+gets the positions that go as bitmaps, and commits both together. The commit holds only on the snapshot that was
+looked up; when somebody else comes in between, everything is looked up again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+from pyspark import Accumulator, StorageLevel
+from pyspark.accumulators import AccumulatorParam
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from icestream.lake import vectors
+from icestream.lake.files import LiveFile, LiveFiles, replaced, rows_at
+from icestream.lake.fold import (
+    CHANGE_SCHEMA,
+    OFFSET,
+    OP,
+    PARTITION,
+    STORED,
+    STREAM,
+    TRUNCATE,
+    UNSET,
+    Upsert,
+    fold,
+)
+from icestream.lake.index import KeyIndex
+from icestream.lake.jvm import JavaObject
+from icestream.lake.runs import LOST, Run, probe
+from icestream.lake.staging import Staged, stage
+from icestream.lake.stamp import Stamp
+from icestream.lake.table import LakeTable
+from icestream.lake.vectors import Bits
+from icestream.types import backtick
+
+ROW_ID = "_row_id"
+TOGETHER = 20_000
+"""Changes that one task folds without a shuffle."""
+PER_TASK = 500_000
+ATTEMPTS = 3
+
+
+@dataclass(frozen=True)
+class Changes:
+    """Changes to apply: a frame with the columns of CHANGE_SCHEMA beside `columns`, and what is known of it."""
+
+    frame: DataFrame
+    columns: tuple[str, ...]
+    count: int | None = None
+    """How many there are, about."""
+    truncates: Accumulator[int] | None = None
+    """Counts, once the frame was read, changes that empty the table."""
+    unset: Accumulator[int] | None = None
+    """Counts, once the frame was read, values that a change does not tell."""
+    finish: Callable[[DataFrame], DataFrame] = field(default=lambda frame: frame)
+    """From `columns` to all columns of the table; others pass through."""
+
+
+@dataclass(frozen=True)
+class StagedChanges:
+    """Everything a commit needs, prepared on one snapshot."""
+
+    base: int | None
+    staged: Staged
+    marked: Mapping[str, tuple[JavaObject, Bits]]
+    """The new delete file of each data file that has one, and all positions deleted in it then."""
+    outdated: Sequence[JavaObject]
+    """Delete files that the new ones take the place of."""
+    emptied: Sequence[LiveFile] = ()
+    """Data files that go as a whole."""
+    rows: int = 0
+    """Keys whose row changed, came or went."""
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing changes."""
+        return not (self.staged.files or self.marked or self.emptied)
+
+
+class KeyedTable:
+    """The upserting side of a table."""
+
+    def __init__(self, table: LakeTable, upsert: Upsert, indexes: Path) -> None:
+        self.table = table
+        self.upsert = upsert
+        self.index = KeyIndex(table, upsert.key, indexes)
+        self._live: LiveFiles | None = None
+        self._untold = False
+
+    # -- preparing -------------------------------------------------------------------------------
+
+    def stage(self, changes: Changes) -> StagedChanges:
+        """Fold the changes, write the new rows, find and mark the old ones. Nothing is visible yet."""
+        live = self._files()
+        if changes.truncates is not None and changes.truncates.value:
+            return self._stage_after_truncates(changes, live)
+        told = changes.unset is None or not (self._untold or changes.unset.value)
+        if self.upsert.needs_stored or not told:
+            result = self._stage_with_stored(changes, live)
+        else:
+            result = self._stage(changes.frame, changes, live)
+        if changes.truncates is not None and changes.truncates.value:
+            return self._stage_after_truncates(changes, live)
+        if told and changes.unset is not None and changes.unset.value:
+            self._untold = True  # from now on, count on it
+            return self._stage_with_stored(changes, live)
+        return result
+
+    def _files(self) -> LiveFiles:
+        """The table's files at its head, all of them indexed."""
+        java = self.table.load()
+        current = java.currentSnapshot()
+        head = None if current is None else int(current.snapshotId())
+        if self._live is None or self._live.snapshot != head:
+            self._live = LiveFiles(self.table, java, head)
+        self._live.java = java
+        self.index.cover(self._live)
+        return self._live
+
+    def _stage(self, frame: DataFrame, changes: Changes, live: LiveFiles) -> StagedChanges:
+        for _ in range(ATTEMPTS):
+            found = self.table.jvm.spark.sparkContext.accumulator({}, _Union())
+            vanished = self.table.jvm.spark.sparkContext.accumulator(0)
+            work = self._work(changes.columns, live, found, vanished)
+            rows = self._gathered(frame, changes).mapInArrow(work.run, self._schema(frame, changes))
+            try:
+                staged = stage(changes.finish(rows), self.table)
+                break
+            except Exception as error:
+                if not self._mend(error, live):
+                    raise
+        else:
+            raise AssertionError("a run of the key index is lost again and again")
+        return self._mark(staged, found.value, live, staged.rows + vanished.value)
+
+    def _mark(
+        self, staged: Staged, found: Mapping[int, Bits], live: LiveFiles, rows: int
+    ) -> StagedChanges:
+        """Write the delete files for the positions found that are not deleted yet."""
+        numbers = self.index.numbers(live)
+        hit: list[tuple[LiveFile, Bits, Bits]] = []
+        for number, bits in found.items():
+            if number in numbers:
+                file = live[numbers[number]]
+                dead = live.dead(file.location)
+                if new := bits - dead:
+                    hit.append((file, new, dead | new))
+        deletes: list[JavaObject] = []
+        if hit:
+            if live.java.operations().current().formatVersion() >= 3:
+                together = [(file, all) for file, _, all in hit]
+                deletes = vectors.write_vectors(live.java, together, self.table.jvm)
+            else:
+                fresh = [(file, new) for file, new, _ in hit]
+                deletes = vectors.write_position_deletes(live.java, fresh, self.table.jvm)
+        marked = {f.location: (d, all) for (f, _, all), d in zip(hit, deletes, strict=True)}
+        outdated = [
+            old for location, (new, _) in marked.items()
+            for old in live[location].deletes if replaced(old, new)
+        ]  # fmt: skip
+        return StagedChanges(live.snapshot, staged, marked, outdated, rows=rows)
+
+    def _mend(self, error: Exception, live: LiveFiles) -> bool:
+        """Whether an error was a lost run, which has then been made again."""
+        _, found, rest = str(error).partition(LOST)
+        if found:
+            self.index.lose(rest.partition(";")[0])
+            self.index.cover(live)
+        return bool(found)
+
+    def _work(
+        self,
+        columns: tuple[str, ...],
+        live: LiveFiles,
+        found: Accumulator[dict[int, Bits]],
+        vanished: Accumulator[int],
+    ) -> _Work:
+        numbers = self.index.numbers(live)
+        dead = {
+            number: vectors.encode(live.dead(location))
+            for number, location in numbers.items()
+            if live[location].deletes
+        }
+        runs, folder = self.index.runs(), str(self.index.folder)
+        return _Work(columns, self.upsert, folder, runs, frozenset(numbers), dead, found, vanished)
+
+    def _gathered(self, frame: DataFrame, changes: Changes) -> DataFrame:
+        """All changes of a key in one task."""
+        frame = frame.filter(F.col(OP) != TRUNCATE)
+        if changes.count is not None and changes.count <= TOGETHER:
+            return frame.coalesce(1)
+        tasks = self.table.jvm.spark.sparkContext.defaultParallelism
+        if changes.count is not None:
+            tasks = max(tasks, -(-changes.count // PER_TASK))
+        types = dict(frame.dtypes)
+        keys = [
+            F.when(F.isnan(backtick(k)), float("nan")).otherwise(F.col(backtick(k)) + 0.0)
+            if types[k] in ("float", "double")
+            else F.col(backtick(k))
+            for k in self.upsert.key
+        ]
+        return frame.repartition(tasks, *keys)
+
+    def _schema(self, frame: DataFrame, changes: Changes) -> str:
+        types = {f.name: f.dataType.simpleString() for f in frame.schema.fields}
+        columns = [f"{backtick(n)} {types[n]}" for n in changes.columns]
+        return ", ".join([*columns, f"{ROW_ID} BIGINT"])
+
+    # -- when the outcome depends on what is stored -----------------------------------------------
+
+    def _stage_with_stored(self, changes: Changes, live: LiveFiles) -> StagedChanges:
+        """Fetch the stored rows of the changed keys first, and let them take part as the oldest changes."""
+        frame = changes.frame.persist(StorageLevel.MEMORY_AND_DISK)
+        try:
+            chosen = self._locate(frame, changes, live)
+            if not chosen:
+                return self._stage(frame, changes, live)
+            with rows_at(self.table, live, chosen) as stored:
+                extra = {OP: STORED, STREAM: "", PARTITION: -1, OFFSET: -1}
+                hidden = [
+                    F.lit(extra.get(n)).cast(t).alias(n)
+                    for n, t in CHANGE_SCHEMA.items()
+                    if n != UNSET or UNSET in frame.columns
+                ]
+                columns = [F.col(backtick(n)) for n in changes.columns]
+                both = frame.unionByName(stored.select(*columns, *hidden))
+                count = changes.count and changes.count + sum(map(len, chosen.values()))
+                return self._stage(
+                    both, Changes(both, changes.columns, count, finish=changes.finish), live
+                )
+        finally:
+            frame.unpersist()
+
+    def _locate(self, frame: DataFrame, changes: Changes, live: LiveFiles) -> dict[str, Bits]:
+        """Where the stored rows of the changed keys are."""
+        for _ in range(ATTEMPTS):
+            found = self.table.jvm.spark.sparkContext.accumulator({}, _Union())
+            vanished = self.table.jvm.spark.sparkContext.accumulator(0)
+            work = self._work(changes.columns, live, found, vanished)
+            try:
+                self._gathered(frame, changes).mapInArrow(work.locate, "unused INT").count()
+                break
+            except Exception as error:
+                if not self._mend(error, live):
+                    raise
+        numbers = self.index.numbers(live)
+        chosen: dict[str, Bits] = {}
+        for number, bits in found.value.items():
+            if number in numbers and (rows := bits - live.dead(numbers[number])):
+                chosen[numbers[number]] = rows
+        return chosen
+
+    def _stage_after_truncates(self, changes: Changes, live: LiveFiles) -> StagedChanges:
+        """Empty the table, then apply what came after the last TRUNCATE (of each partition)."""
+        marks = (
+            changes.frame.filter(F.col(OP) == TRUNCATE)
+            .groupBy(STREAM, PARTITION)
+            .agg(F.max(OFFSET).alias("until"))
+            .collect()
+        )
+        frame = changes.frame
+        for mark in marks:
+            here = (F.col(STREAM) == mark[STREAM]) & (F.col(PARTITION) == mark[PARTITION])
+            frame = frame.filter(~(here & (F.col(OFFSET) <= mark["until"])))
+        nothing = LiveFiles(self.table, live.java, None)
+        staged = self._stage(frame, changes, nothing)
+        gone = sum(f.rows - len(live.dead(f.location)) for f in live.values())
+        return StagedChanges(
+            live.snapshot, staged.staged, {}, (), list(live.values()), staged.rows + gone
+        )
+
+    # -- committing ------------------------------------------------------------------------------
+
+    def commit(self, staged: StagedChanges, stamp: Stamp, base: int | None) -> int:
+        """Commit everything at once, on the very snapshot it was prepared on; HeadMoved if that is not the head."""
+
+        def update(java: JavaObject) -> JavaObject:
+            if not staged.marked and not staged.emptied:
+                append = java.newAppend()
+                for file in staged.staged.files:
+                    append.appendFile(file)
+                return append
+            delta = java.newRowDelta()
+            for file in staged.staged.files:
+                delta.addRows(file)
+            for delete, _ in staged.marked.values():
+                delta.addDeletes(delete)
+            for delete in staged.outdated:
+                delta.removeDeletes(delete)
+            for live in staged.emptied:
+                delta.removeRows(live.java)
+                for delete in live.deletes:
+                    if delete.referencedDataFile() is not None:
+                        delta.removeDeletes(delete)
+            delta.validateFromSnapshot(staged.base)
+            delta.validateDataFilesExist(self.table.jvm.list(staged.marked))
+            delta.validateDeletedFiles()
+            delta.validateNoConflictingDeleteFiles()
+            return delta
+
+        snapshot = self.table.commit(update, stamp, base, {}, only_on=staged.base)
+        java = self.table.load()
+        on_top = java.currentSnapshot().snapshotId() == snapshot and not staged.emptied
+        if on_top and self._live is not None and self._live.snapshot == staged.base:
+            self._live = self._live.advanced(java, snapshot, staged.marked)
+        else:
+            self._live = None
+        return snapshot
+
+
+class _Union(AccumulatorParam):  # type: ignore[misc]
+    """Positions by file, united: adding the same again changes nothing, so repeated tasks do no harm."""
+
+    def zero(self, value: dict[int, Bits]) -> dict[int, Bits]:
+        """Nothing."""
+        return {}
+
+    def addInPlace(self, one: dict[int, Bits], other: dict[int, Bits]) -> dict[int, Bits]:
+        """Both."""
+        for number, bits in other.items():
+            one[number] = one[number] | bits if number in one else bits
+        return one
+
+
+@dataclass(frozen=True)
+class _Work:
+    """What an executor does with the changes of the keys it got."""
+
+    columns: tuple[str, ...]
+    upsert: Upsert
+    folder: str
+    runs: tuple[Run, ...]
+    alive: frozenset[int]
+    dead: Mapping[int, bytes]
+    found: Accumulator[dict[int, Bits]]
+    vanished: Accumulator[int]
+
+    def run(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The new rows; the positions of the old ones are added to `found`."""
+        collected = [b for b in batches if b.num_rows]
+        if not collected:
+            return
+        outcome = fold(pa.Table.from_batches(collected), self.columns, self.upsert)
+        hits = probe(self.folder, self.runs, outcome.hashes, outcome.keys)
+        rows = np.full(len(outcome.hashes), -1, np.int64)
+        existed = np.zeros(len(outcome.hashes), bool)
+        for number, chosen, positions in self._by_file(hits.file, hits.position):
+            self.found.add({number: Bits(positions)})
+            living = chosen[~np.isin(positions, self._dead(number))]
+            existed[hits.probe[living]] = True
+            rows[hits.probe[living]] = hits.row[living]
+        existed[outcome.key_of_row] = False
+        self.vanished.add(int(existed.sum()))
+        ids = rows[outcome.key_of_row]
+        column = pa.array(ids, pa.int64(), mask=ids < 0)
+        yield from outcome.rows.append_column(ROW_ID, column).to_batches(max_chunksize=65_536)
+
+    def locate(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """No rows: only the positions of the old ones."""
+        collected = [b.select([OP, *self.upsert.key]) for b in batches if b.num_rows]
+        if collected:
+            from icestream.lake import keys
+
+            table = pa.Table.from_batches(collected).group_by(list(self.upsert.key)).aggregate([])
+            key = [keys.canonical(table[name]) for name in self.upsert.key]
+            hits = probe(self.folder, self.runs, keys.hashes(key), key)
+            for number, _, positions in self._by_file(hits.file, hits.position):
+                self.found.add({number: Bits(positions)})
+        yield from ()
+
+    def _by_file(
+        self, files: np.ndarray, positions: np.ndarray
+    ) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
+        """(file number, indices of its hits, their positions) for the files that count."""
+        order = np.argsort(files, kind="stable")
+        numbers, starts = np.unique(files[order], return_index=True)
+        for number, chosen in zip(numbers, np.split(order, starts[1:]), strict=True):
+            if int(number) in self.alive:
+                yield int(number), chosen, positions[chosen]
+
+    def _dead(self, number: int) -> np.ndarray:
+        blob = self.dead.get(number)
+        return np.asarray(vectors.decode(blob).to_array() if blob else [], np.int64)

@@ -1,0 +1,258 @@
+"""The key index on disk: immutable sorted runs of key → (file, position), written and probed on executors.
+
+A run is an Arrow file that is mapped into memory, not loaded: hash (sorted), file number, position, row id, and the
+canonical key itself, so that a hash that two keys share finds nothing wrong. A run says nothing about what is deleted:
+it depends on data files alone, and those never change.
+"""
+
+from __future__ import annotations
+
+import os
+import uuid
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlparse
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.fs
+import pyarrow.parquet as pq
+
+from icestream.lake import keys
+
+LOST = "icestream-run-lost:"
+"""Begins the message of an error that names a run which is missing or damaged."""
+
+ROW_ID = 2147483540
+CHUNK = 1 << 24
+
+
+class LostRun(Exception):
+    """A run is missing, truncated or damaged; the index has to be made again for the files it covered."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"{LOST}{name};")
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run as the manifest knows it."""
+
+    name: str
+    rows: int
+    size: int
+    checksum: int
+    least: int
+    most: int
+    files: tuple[int, ...]
+    """Numbers of the data files it has entries of."""
+
+
+@dataclass(frozen=True)
+class KeySource:
+    """Part of a data file whose keys are to be indexed: every `of`-th row group, beginning with `share`."""
+
+    number: int
+    location: str
+    first_row_id: int | None
+    share: int = 0
+    of: int = 1
+
+
+@dataclass(frozen=True)
+class Hits:
+    """Where probed keys were found. The same key may be found often: in rows that are deleted, or that are doubles."""
+
+    probe: npt.NDArray[np.int64]
+    file: npt.NDArray[np.int64]
+    position: npt.NDArray[np.int64]
+    row: npt.NDArray[np.int64]
+    """The row id, or -1."""
+
+
+# -- writing -----------------------------------------------------------------------------------------
+
+
+def read_entries(
+    source: KeySource, columns: Sequence[tuple[int, str]], properties: Mapping[str, str]
+) -> Iterator[pa.Table]:
+    """Entries for the keys of a data file; columns are (field id, name), found by id, or by name in files without ids."""
+    with _open(source.location, properties) as stream:
+        file = pq.ParquetFile(stream)
+        names = [_column(file.schema_arrow, id, name) for id, name in columns]
+        row_id = _column(file.schema_arrow, ROW_ID, None)
+        wanted = [n for n in (*names, row_id) if n is not None]
+        start = 0
+        for group in range(file.num_row_groups):
+            count = file.metadata.row_group(group).num_rows
+            if group % source.of == source.share:
+                found = file.read_row_group(group, columns=wanted)
+                key = [
+                    keys.canonical(found[n]) if n is not None else pa.nulls(count, pa.int64())
+                    for n in names
+                ]
+                yield _entries(source, start, count, key, found[row_id] if row_id else None)
+            start += count
+
+
+def _entries(
+    source: KeySource, start: int, count: int, key: list[pa.Array], row_id: Any
+) -> pa.Table:
+    positions = np.arange(start, start + count)
+    if source.first_row_id is None:
+        rows = pa.nulls(count, pa.int64())
+    else:
+        rows = pa.array(source.first_row_id + positions)
+    if row_id is not None:
+        rows = pc.coalesce(row_id.combine_chunks(), rows)
+    columns = {
+        "hash": keys.hashes(key),
+        "file": np.full(count, source.number, np.int32),
+        "position": positions,
+        "row": rows,
+        **{f"key{i}": k for i, k in enumerate(key)},
+    }
+    return pa.table(columns)
+
+
+def write_run(folder: Path, entries: Sequence[pa.Table]) -> Run | None:
+    """Sort entries by their hash and write them as a run; None if there are none."""
+    table = pa.concat_tables(entries, promote_options="permissive") if entries else None
+    if not table:
+        return None
+    order = np.argsort(table["hash"].to_numpy(), kind="stable")
+    table = table.take(pa.array(order)).combine_chunks()
+    name = f"{uuid.uuid4()}.arrow"
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / name
+    with pa.OSFile(str(path), "wb") as out, pa.ipc.new_file(out, table.schema) as writer:
+        writer.write_table(table, max_chunksize=len(table))
+    ordered = table["hash"]
+    files = np.unique(table["file"].to_numpy())
+    return Run(
+        name, len(table), path.stat().st_size, _checksum(path),
+        ordered[0].as_py(), ordered[-1].as_py(), tuple(map(int, files)),
+    )  # fmt: skip
+
+
+def merge_runs(
+    folder: Path, runs: Sequence[Run], alive: Sequence[int], dead: Mapping[int, bytes]
+) -> Run | None:
+    """One run out of several, without the entries of files that are gone and of rows that are deleted."""
+    kept: list[pa.Table] = []
+    living = pa.array(sorted(alive), pa.int32())
+    from icestream.lake import vectors
+
+    for run in runs:
+        table = open_run(str(folder), run)
+        table = table.filter(pc.is_in(table["file"], living))
+        file, position = table["file"].to_numpy(), table["position"].to_numpy()
+        gone = np.zeros(len(table), bool)
+        for number, blob in dead.items():
+            here = np.flatnonzero(file == number)
+            if len(here):
+                bits = np.asarray(vectors.decode(blob).to_array(), np.int64)
+                gone[here] = np.isin(position[here], bits)
+        kept.append(table.filter(pa.array(~gone)))
+    return write_run(folder, kept)
+
+
+# -- probing -----------------------------------------------------------------------------------------
+
+
+def probe(folder: str, runs: Sequence[Run], hashed: keys.Hashes, key: Sequence[pa.Array]) -> Hits:
+    """All entries of the given keys, in any of the runs."""
+    order = np.argsort(hashed, kind="stable")
+    wanted = hashed[order]
+    found: list[tuple[npt.NDArray[Any], ...]] = []
+    for run in runs:
+        low, high = np.searchsorted(wanted, run.least), np.searchsorted(wanted, run.most, "right")
+        if low == high:
+            continue
+        table = open_run(folder, run)
+        column = table["hash"].chunk(0).to_numpy()
+        left = np.searchsorted(column, wanted[low:high])
+        right = np.searchsorted(column, wanted[low:high], "right")
+        counts = right - left
+        if not counts.any():
+            continue
+        probes = np.repeat(order[low:high], counts)
+        ends = np.cumsum(counts)
+        entries = np.arange(ends[-1]) - np.repeat(ends - counts, counts) + np.repeat(left, counts)
+        taken = table.take(pa.array(entries))
+        theirs = [taken[f"key{i}"].combine_chunks() for i in range(len(key))]
+        ours = [k.take(pa.array(probes)) for k in key]
+        same = keys.equal(ours, theirs)
+        rows = pc.fill_null(taken["row"], -1).to_numpy()
+        found.append(
+            (probes[same], taken["file"].to_numpy()[same], taken["position"].to_numpy()[same], rows[same])
+        )  # fmt: skip
+    if not found:
+        empty = np.zeros(0, np.int64)
+        return Hits(empty, empty, empty, empty)
+    return Hits(*(np.concatenate(parts) for parts in zip(*found, strict=True)))
+
+
+@lru_cache(maxsize=4096)
+def open_run(folder: str, run: Run) -> pa.Table:
+    """The run, mapped into memory. Its size and checksum are verified when a process opens it first."""
+    path = Path(folder) / run.name
+    try:
+        if path.stat().st_size != run.size or _checksum(path) != run.checksum:
+            raise LostRun(run.name)
+        return pa.ipc.open_file(pa.memory_map(str(path))).read_all()
+    except (OSError, pa.ArrowException):
+        raise LostRun(run.name) from None
+
+
+def _checksum(path: Path) -> int:
+    total = 0
+    with path.open("rb") as file:
+        while block := file.read(CHUNK):
+            total = zlib.crc32(block, total)
+    return total
+
+
+# -- data files --------------------------------------------------------------------------------------
+
+
+def _column(schema: pa.Schema, id: int, name: str | None) -> str | None:
+    """The column of a field id; in a file without ids, the one of that name."""
+    with_ids = False
+    for field in schema:
+        text = (field.metadata or {}).get(b"PARQUET:field_id")
+        with_ids |= text is not None
+        if text is not None and int(text) == id:
+            return str(field.name)
+    return name if not with_ids and name in schema.names else None
+
+
+def _open(location: str, properties: Mapping[str, str]) -> pa.NativeFile:
+    """A data file, wherever the table's own file access would find it."""
+    url = urlparse(location)
+    if url.scheme in ("", "file"):
+        return pa.OSFile(os.path.abspath(unquote(url.path) if "%" in url.path else url.path))
+    if url.scheme in ("s3", "s3a", "s3n"):
+        return _s3(tuple(sorted(properties.items()))).open_input_file(f"{url.netloc}{url.path}")
+    files, path = pyarrow.fs.FileSystem.from_uri(location)
+    return files.open_input_file(path)
+
+
+@lru_cache(maxsize=16)
+def _s3(settings: tuple[tuple[str, str], ...]) -> pyarrow.fs.S3FileSystem:
+    properties = dict(settings)
+    endpoint = urlparse(properties.get("s3.endpoint", ""))
+    return pyarrow.fs.S3FileSystem(
+        access_key=properties.get("s3.access-key-id"),
+        secret_key=properties.get("s3.secret-access-key"),
+        session_token=properties.get("s3.session-token"),
+        region=properties.get("client.region") or properties.get("s3.region"),
+        scheme=endpoint.scheme or None,
+        endpoint_override=endpoint.netloc or None,
+    )
