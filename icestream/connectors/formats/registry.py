@@ -61,6 +61,7 @@ def _debezium_json(fields: tuple[FieldSpec, ...], settings: Settings) -> ChangeD
         settings.string("timestamptz.handling.mode"),
         settings.boolean("ignore_key"),
         settings.string("unavailable.value.placeholder"),
+        settings.string("decimal.handling.mode"),
     )
 
 
@@ -94,6 +95,13 @@ DEBEZIUM_OPTIONS = (
         "unavailable.value.placeholder",
         default="__debezium_unavailable_value",
         help="what stands for a large value that did not change, as the connector's option of that name says",
+    ),
+    OptionSpec(
+        "decimal.handling.mode",
+        default="guess",
+        choices=("guess", "precise", "string"),
+        help="what text for a numeric is where events have no schema part: bytes in base64 (precise), "
+        "a number (string), or whichever it looks like",
     ),
     *JSON_OPTIONS,
 )

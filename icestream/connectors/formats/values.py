@@ -76,11 +76,11 @@ def converter(type: t.Type, numbers: str = GUESS) -> Convert:
         case t.NumericType():
             return lambda v: to_numeric(v, type)
         case t.ArrayType(element=element):
-            return _array(converter(element, numbers))
+            return array(converter(element, numbers))
         case t.StructType(fields=fields):
-            return _struct([(f.name, converter(f.type, numbers)) for f in fields])
+            return struct([(f.name, converter(f.type, numbers)) for f in fields])
         case t.MapType(key=key, value=value):
-            return _map(converter(key, numbers), converter(value, numbers))
+            return mapping(converter(key, numbers), converter(value, numbers))
         case t.SMALLINT | t.INTEGER | t.BIGINT:
             return lambda v: to_integer(v, type)
         case t.TIMESTAMPTZ:
@@ -96,10 +96,10 @@ def to_integer(value: Any, type: t.Type) -> int:
     if isinstance(value, Decimal) and value == value.to_integral_value():
         number = int(value) if value.adjusted() < 20 else 1 << 64
     if isinstance(number, bool) or not isinstance(number, int):
-        raise ValueError(f"{_show(value)} is not a valid {type}")
+        raise ValueError(f"{show(value)} is not a valid {type}")
     bits = _INTEGERS[type]
     if not -(1 << bits) <= number < (1 << bits):
-        raise ValueError(f"{_show(value)} is out of range for {type}")
+        raise ValueError(f"{show(value)} is out of range for {type}")
     return number
 
 
@@ -109,17 +109,22 @@ def to_numeric(value: Any, type: t.NumericType) -> Decimal:
     try:
         rounded = number.quantize(Decimal(1).scaleb(-type.scale), ROUND_HALF_UP, _CONTEXT)
     except InvalidOperation:
-        raise ValueError(f"{_show(value)} is out of range for {type}") from None
+        raise ValueError(f"{show(value)} is out of range for {type}") from None
     if rounded.adjusted() >= type.precision - type.scale and rounded:
-        raise ValueError(f"{_show(value)} is out of range for {type}")
+        raise ValueError(f"{show(value)} is out of range for {type}")
     return rounded
+
+
+def is_number(text: str) -> bool:
+    """Whether a text spells a decimal number."""
+    return _DECIMAL.fullmatch(text.strip()) is not None
 
 
 def _decimal(value: Any, type: t.Type) -> Decimal:
     if isinstance(value, bool) or not isinstance(value, int | Decimal | str):
-        raise ValueError(f"{_show(value)} is not a valid {type}")
-    if isinstance(value, str) and not _DECIMAL.fullmatch(value.strip()):
-        raise ValueError(f"{_show(value)} is not a valid {type}")
+        raise ValueError(f"{show(value)} is not a valid {type}")
+    if isinstance(value, str) and not is_number(value):
+        raise ValueError(f"{show(value)} is not a valid {type}")
     return Decimal(value.strip() if isinstance(value, str) else value)
 
 
@@ -128,21 +133,21 @@ def _double(value: Any) -> float:
         return float(value)
     number = float(_decimal(value, t.DOUBLE))
     if math.isinf(number):
-        raise ValueError(f"{_show(value)} is out of range for double precision")
+        raise ValueError(f"{show(value)} is out of range for double precision")
     return number
 
 
 def _real(value: Any) -> float:
     number = _double(value)
     if math.isfinite(number) and abs(number) >= 3.4028235677973366e38:
-        raise ValueError(f"{_show(value)} is out of range for real")
+        raise ValueError(f"{show(value)} is out of range for real")
     return number
 
 
 def _boolean(value: Any) -> bool:
     if isinstance(value, bool):
         return value
-    raise ValueError(f"{_show(value)} is not a valid boolean")
+    raise ValueError(f"{show(value)} is not a valid boolean")
 
 
 def _varchar(value: Any) -> str:
@@ -152,17 +157,17 @@ def _varchar(value: Any) -> str:
         return "true" if value else "false"
     if isinstance(value, int | Decimal):
         return str(value)
-    raise ValueError(f"{_show(value)} is not a valid varchar")
+    raise ValueError(f"{show(value)} is not a valid varchar")
 
 
 def _bytea(value: Any) -> bytes:
     if not isinstance(value, str):
-        raise ValueError(f"{_show(value)} is not a valid bytea")
+        raise ValueError(f"{show(value)} is not a valid bytea")
     if value.startswith("\\x"):
         try:
             return bytes.fromhex(value[2:])
         except ValueError:
-            raise ValueError(f"{_show(value)} is not a valid bytea") from None
+            raise ValueError(f"{show(value)} is not a valid bytea") from None
     return value.encode()
 
 
@@ -177,7 +182,7 @@ def _date(value: Any) -> dt.date:
             return dt.date.fromisoformat(value.strip())
         except ValueError:
             pass
-    raise ValueError(f"{_show(value)} is not a valid date")
+    raise ValueError(f"{show(value)} is not a valid date")
 
 
 def _time(value: Any) -> int:
@@ -189,7 +194,7 @@ def _time(value: Any) -> int:
             return ((at.hour * 60 + at.minute) * 60 + at.second) * 1_000_000 + at.microsecond
         except ValueError:
             pass
-    raise ValueError(f"{_show(value)} is not a valid time")
+    raise ValueError(f"{show(value)} is not a valid time")
 
 
 def _timestamp(value: Any) -> int:
@@ -199,7 +204,7 @@ def _timestamp(value: Any) -> int:
 def _instant(value: Any, type: t.Type, unit: int | None = None) -> int:
     """Microseconds since 1970 UTC, from ISO text or an epoch number whose unit is given or told by its size."""
     if isinstance(value, bool) or (unit == 0 and not isinstance(value, str)):
-        raise ValueError(f"{_show(value)} is not a valid {type}")
+        raise ValueError(f"{show(value)} is not a valid {type}")
     if isinstance(value, int):
         micros = from_epoch(value) if unit is None else value * unit
     elif isinstance(value, Decimal):
@@ -207,9 +212,9 @@ def _instant(value: Any, type: t.Type, unit: int | None = None) -> int:
     elif isinstance(value, str):
         micros = _from_iso(value, type)
     else:
-        raise ValueError(f"{_show(value)} is not a valid {type}")
+        raise ValueError(f"{show(value)} is not a valid {type}")
     if not MICROSECONDS[0] <= micros <= MICROSECONDS[1]:
-        raise ValueError(f"{_show(value)} is out of range for {type}")
+        raise ValueError(f"{show(value)} is out of range for {type}")
     return micros
 
 
@@ -217,7 +222,7 @@ def _from_iso(text: str, type: t.Type) -> int:
     try:
         at = dt.datetime.fromisoformat(_iso(text.strip()))
     except ValueError:
-        raise ValueError(f"{_show(text)} is not a valid {type}") from None
+        raise ValueError(f"{show(text)} is not a valid {type}") from None
     zone = at.utcoffset() or dt.timedelta(0)
     return (at.replace(tzinfo=None) - _EPOCH - zone) // _MICROSECOND
 
@@ -249,23 +254,27 @@ def from_epoch(value: int) -> int:
         if abs(value) < limit:
             return value * factor
     if abs(value) >= 1 << 63:
-        raise ValueError(f"{_show(value)} is out of range for timestamp")
+        raise ValueError(f"{show(value)} is out of range for timestamp")
     return value // 1000 if value >= 0 else -(-value // 1000)
 
 
-def _array(element: Convert) -> Convert:
+def array(element: Convert) -> Convert:
+    """A list of such values."""
+
     def convert(value: Any) -> Any:
         if not isinstance(value, list):
-            raise ValueError(f"{_show(value)} is not an array")
+            raise ValueError(f"{show(value)} is not an array")
         return [None if v is None else element(v) for v in value]
 
     return convert
 
 
-def _struct(fields: list[tuple[str, Convert]]) -> Convert:
+def struct(fields: list[tuple[str, Convert]]) -> Convert:
+    """An object of such fields."""
+
     def convert(value: Any) -> Any:
         if not isinstance(value, dict):
-            raise ValueError(f"{_show(value)} is not an object")
+            raise ValueError(f"{show(value)} is not an object")
         return pick(value, fields)
 
     return convert
@@ -290,10 +299,12 @@ def pick(value: dict[str, Any], fields: list[tuple[str, Convert]]) -> dict[str, 
     return result
 
 
-def _map(key: Convert, value: Convert) -> Convert:
+def mapping(key: Convert, value: Convert) -> Convert:
+    """An object of any fields, as pairs."""
+
     def convert(item: Any) -> Any:
         if not isinstance(item, dict):
-            raise ValueError(f"{_show(item)} is not an object")
+            raise ValueError(f"{show(item)} is not an object")
         return [(key(k), None if v is None else value(v)) for k, v in item.items()]
 
     return convert
@@ -315,7 +326,7 @@ def to_jsonb(value: Any) -> str:
         return str(value)
     if isinstance(value, Decimal):
         if value.adjusted() > 131_072 or int(value.as_tuple().exponent) < -16_383:
-            raise ValueError(f"{_show(value)} is out of range for jsonb")  # PostgreSQL's limits
+            raise ValueError(f"{show(value)} is out of range for jsonb")  # PostgreSQL's limits
         return _plain_number(value)
     if isinstance(value, str):
         return json.dumps(value, ensure_ascii=False)
@@ -333,7 +344,7 @@ def _interval(value: Any) -> Any:
     raise ValueError("an interval cannot be read from JSON")
 
 
-def _show(value: Any) -> str:
+def show(value: Any) -> str:
     """A value in a message: short, and whatever it is."""
     if isinstance(value, dict | list):
         text = json.dumps(value, ensure_ascii=False, default=str)
