@@ -20,9 +20,8 @@ from pyiceberg.types import DoubleType, LongType, NestedField, StringType, Times
 from benchmarks.events import COLUMNS
 from benchmarks.metadata import total_records
 from benchmarks.peers.task import Task, answer, parse
-from icestream.dev.child import Child, free_ports
-from icestream.dev.jars import Group, class_path, resolve
-from icestream.dev.java import find_java
+from icestream.dev.connect import Worker
+from icestream.dev.jars import Group, resolve
 
 WORKER = Group(
     "connect",
@@ -69,24 +68,25 @@ def create_table(task: Task) -> None:
     lake.create_table("bench.events", Schema(*fields))
 
 
-def start(task: Task) -> Child:
-    """The worker with one connector, each configured by a file."""
-    (port,) = free_ports(1)
-    worker = {
-        "bootstrap.servers": task.bootstrap,
-        "listeners": f"HTTP://127.0.0.1:{port}",
-        "plugin.path": _plugins(task.warehouse / "plugins"),
-        "key.converter": "org.apache.kafka.connect.storage.StringConverter",
-        "value.converter": "org.apache.kafka.connect.json.JsonConverter",
-        "value.converter.schemas.enable": "false",
-        "offset.storage.file.filename": task.warehouse / "offsets",
-        "offset.flush.interval.ms": 1000,
-        "consumer.auto.offset.reset": "earliest",
-    }
-    # A run of its own: the name is also the consumer group, whose offsets outlive the worker.
-    name = f"bench-{uuid.uuid4().hex[:8]}"
-    sink = {
-        "name": name,
+def worker(task: Task) -> Worker:
+    """The worker, with the class path of its own version."""
+    return Worker(
+        task.warehouse,
+        task.bootstrap,
+        {"iceberg": resolve(PLUGIN)},
+        jars=resolve(WORKER),
+        java=("-Xmx4g",),
+        settings={
+            "key.converter": "org.apache.kafka.connect.storage.StringConverter",
+            "value.converter.schemas.enable": "false",
+            "consumer.auto.offset.reset": "earliest",
+        },
+    )
+
+
+def sink(task: Task, name: str) -> dict[str, object]:
+    """The connector."""
+    return {
         "connector.class": "org.apache.iceberg.connect.IcebergSinkConnector",
         "tasks.max": 2,
         "topics": task.topic,
@@ -99,15 +99,6 @@ def start(task: Task) -> Child:
         "iceberg.catalog.warehouse": f"file://{task.warehouse}",
         "iceberg.catalog.jdbc.schema-version": "V1",
     }
-    command = [
-        str(find_java().executable),
-        *("-Xmx4g", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"),
-        *("-cp", class_path(resolve(WORKER))),
-        "org.apache.kafka.connect.cli.ConnectStandalone",
-        str(_properties(task.warehouse / "worker.properties", worker)),
-        str(_properties(task.warehouse / "sink.properties", sink)),
-    ]
-    return Child("Kafka Connect", command, task.warehouse / "connect.log")
 
 
 def committed(task: Task) -> int:
@@ -117,39 +108,17 @@ def committed(task: Task) -> int:
     return total_records(Path(urlparse(location).path))
 
 
-def done(task: Task, worker: Child) -> bool:
-    """Whether all rows are in; raises if a task gave up, which the worker survives."""
-    if "unrecoverable exception" in worker.output():
-        raise worker.failure(40)
-    return committed(task) >= task.count
-
-
 def main() -> None:
     task = parse()
     create_table(task)
+    # A run of its own: the name is also the consumer group, whose offsets outlive the worker.
+    name = f"bench-{uuid.uuid4().hex[:8]}"
     begin = time.monotonic()
-    worker = start(task)
-    try:
-        if not worker.ready(lambda: done(task, worker), timeout=900):
-            raise worker.failure(40)
+    with worker(task) as running:
+        running.create(name, sink(task, name))
+        running.wait(lambda: committed(task) >= task.count, 900)
         seconds = time.monotonic() - begin
         answer(task.warehouse / "bench/events", seconds)
-    finally:
-        worker.stop()
-
-
-def _plugins(path: Path) -> Path:
-    """A plugin path: a folder of folders, here one with links to the connector's jars."""
-    folder = path / "iceberg"
-    folder.mkdir(parents=True)
-    for jar in resolve(PLUGIN):
-        (folder / jar.name).symlink_to(jar)
-    return path
-
-
-def _properties(path: Path, settings: dict[str, object]) -> Path:
-    path.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
-    return path
 
 
 if __name__ == "__main__":

@@ -18,6 +18,9 @@ from icestream.dev.jars import class_path, resolve
 from icestream.dev.java import find_java
 from icestream.errors import ConnectorError
 
+_GAVE_UP = (
+    "unrecoverable exception"  # what Connect logs when a task ends, which the worker survives
+)
 _LOGGING = """\
 appender.console.type = Console
 appender.console.name = console
@@ -42,15 +45,15 @@ class Worker:
         plugins: Mapping[str, Sequence[Path]],
         *,
         jars: Sequence[Path] = (),
-        heap: str = "256m",
+        java: Sequence[str] = ("-Xmx256m", "-XX:+UseSerialGC"),
         settings: Mapping[str, object] | None = None,
     ) -> None:
-        """`jars` is another class path than the group "connect"; `settings` are the worker's own."""
+        """`jars` is another class path than the group "connect", `java` has options of the JVM."""
         self.folder = Path(folder).absolute()
         self.bootstrap = bootstrap
         self.plugins = plugins
         self.jars = jars
-        self.heap = heap
+        self.java = java
         self.settings = dict(settings or {})
         (self.port,) = free_ports(1)
         self._child: Child | None = None
@@ -61,7 +64,7 @@ class Worker:
         (self.folder / "log4j2.properties").write_text(_LOGGING)
         command = [
             str(find_java().executable),
-            *(f"-Xmx{self.heap}", "-XX:+UseSerialGC", "-Djava.awt.headless=true"),
+            *(*self.java, "-Djava.awt.headless=true"),
             f"-Dlog4j2.configurationFile={self.folder / 'log4j2.properties'}",
             "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
             *("-cp", class_path(self.jars or resolve("connect"))),
@@ -113,10 +116,15 @@ class Worker:
         return list(self._ask("GET", f"/connectors/{name}/offsets")["offsets"])
 
     def wait(self, condition: Callable[[], bool], timeout: float) -> None:
-        """Waits for a condition; raises with the end of the log if it does not come true."""
-        assert self._child is not None
-        if not self._child.ready(condition, timeout):
-            raise self._child.failure(40)
+        """Waits for a condition; raises with the end of the log if it does not come true or a task gives up."""
+        child = self._child
+        assert child is not None
+
+        def settled() -> bool:
+            return _GAVE_UP in child.output() or condition()
+
+        if not child.ready(settled, timeout) or _GAVE_UP in child.output():
+            raise child.failure(40)
 
     def _configure(self) -> Path:
         settings = {

@@ -105,7 +105,6 @@ class Capture:
         self._database.execute(
             f"INSERT INTO {PULSE} VALUES (1, 1) ON CONFLICT (id) DO UPDATE SET n = pulse.n + 1"
         )
-        self.worker.running(self.name)  # raises if it failed
         offsets = [each["offset"] for each in self.worker.offsets(self.name)]
         return any("snapshot" not in each and each["lsn"] >= position for each in offsets)
 
