@@ -9,27 +9,38 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from icestream.catalog.graph import Feed
-from icestream.catalog.objects import DEAD_LETTER_COLUMNS, Ingest
+from icestream.catalog.objects import DEAD_LETTER_COLUMNS, Ingest, Table
 from icestream.connectors.base import RAW, Column, Context, Source
 from icestream.connectors.formats import FieldSpec
-from icestream.connectors.formats.registry import decoder
+from icestream.connectors.formats.registry import (
+    SOURCE_FIELDS,
+    change_decoder,
+    decoder,
+    lookup,
+)
 from icestream.connectors.registry import source_connector
 from icestream.functions.spark import render
 from icestream.lake.catalogs import Lake
+from icestream.lake.fold import CHANGE_SCHEMA, OFFSET, OP, PARTITION, STREAM, UPSERT, Upsert
 from icestream.lake.stamp import Range
-from icestream.runtime.decode import Carried, Decoding
-from icestream.types import Type, backtick, spark_type
+from icestream.runtime.decode import Carried, ChangeDecoding, Counts, Decoding
+from icestream.sql.statements import Include
+from icestream.types import backtick, spark_type
 
 RAW_OF_INCLUDE = {"payload": "value", "header": "headers", "file": "stream"}
 
 
 @dataclass
 class Rows:
-    """The decoded rows of one range, and how many records of it did not decode (known once it was read)."""
+    """The decoded rows (or changes) of one range, and what was counted on the way (known once it was read)."""
 
     frame: DataFrame
     bad: Accumulator[int] | None
+    """Records that did not decode."""
     shared: bool = False
+    truncates: Accumulator[int] | None = None
+    unset: Accumulator[int] | None = None
+    """Changes that leave values unset. None, like `truncates`, where the format has none."""
 
     def share(self) -> None:
         """Keep the rows, for a second reader."""
@@ -53,6 +64,7 @@ class OpenFeed:
         ingest = feed.object.ingest
         assert ingest is not None
         self.ingest: Ingest = ingest
+        self.upsert: Upsert | None = feed.object.upsert if isinstance(feed.object, Table) else None
         context = Context(
             spark=lake.spark,
             lake=lake,
@@ -72,13 +84,22 @@ class OpenFeed:
         return self.ingest.settings.get("source_rate_limit")
 
     def rows(self, range: Range, now: str) -> Rows:
-        """The rows of a range; nothing is read until the frame is used. `now` is the epoch's time in Spark SQL."""
+        """The rows of a range; nothing is read until the frame is used. `now` is the epoch's time in Spark SQL.
+
+        For a table with a key these are changes: the columns that are not generated, and those of
+        `lake.fold.CHANGE_SCHEMA`. Whoever folds them calls `generate` with the outcome.
+        """
         if self.decoding is None:
             frame = self.source.read(range.start, range.end, [c.name for c in self._declared()])
-            return Rows(self._generate(frame.filter(self._complete()), now), None)
+            frame = frame.filter(self._complete())
+            return Rows(_upserts(frame) if self.upsert else self.generate(frame, now), None)
         raw = self.source.read(range.start, range.end, self.decoding.raw_columns())
-        bad = raw.sparkSession.sparkContext.accumulator(0)
-        return Rows(self._generate(self.decoding.good(raw, bad), now), bad)
+        counts = self._counts(raw)
+        frame = self.decoding.good(raw, counts)
+        if self.upsert is None:
+            return Rows(self.generate(frame, now), counts.bad)
+        frame = self._in_order(frame)
+        return Rows(frame, counts.bad, truncates=counts.truncates, unset=counts.unset)
 
     def letters(self, range: Range) -> DataFrame:
         """The dead letters of a range."""
@@ -100,48 +121,14 @@ class OpenFeed:
     def may_have_letters(self, rows: Rows) -> bool:
         """Whether, after reading, dead letters have to be looked for in the same range."""
         if self.decoding is None:
-            return any(c.not_null for c in self._declared())
+            return any(map(self._needed, self._declared()))
         return rows.bad is None or bool(rows.bad.value)
 
     def close(self) -> None:
         """Close the connector."""
         self.source.close()
 
-    def _declared(self) -> tuple[Column, ...]:
-        """The columns that the outside fills: neither generated nor included."""
-        included = {name for _, name, _ in self._included()}
-        return tuple(
-            c for c in self.object.columns if c.generated is None and c.name not in included
-        )
-
-    def _included(self) -> list[tuple[str, str, Type]]:
-        """(raw column, column name, type) of each INCLUDE."""
-        types = {c.name: c.type for c in self.object.columns}
-        result = []
-        for include in self.ingest.includes:
-            name = self.ingest.name_of(include)
-            result.append((RAW_OF_INCLUDE.get(include.what, include.what), name, types[name]))
-        return result
-
-    def _decoding(self) -> Decoding:
-        fields = tuple(FieldSpec(c.name, c.type, c.not_null) for c in self._declared())
-        carried = tuple(Carried(*item) for item in self._included())
-        assert self.ingest.format
-        assert self.ingest.encode
-        assert self.ingest.encode_settings is not None
-        chosen = decoder(
-            self.ingest.format, self.ingest.encode, fields, self.ingest.encode_settings
-        )
-        return Decoding(chosen, carried)
-
-    def _complete(self) -> F.Column:
-        needed = [F.col(backtick(c.name)).isNotNull() for c in self._declared() if c.not_null]
-        condition = F.lit(True)
-        for part in needed:
-            condition = condition & part
-        return condition
-
-    def _generate(self, frame: DataFrame, now: str) -> DataFrame:
+    def generate(self, frame: DataFrame, now: str) -> DataFrame:
         """All columns in their declared order, the generated ones computed."""
         columns = self.object.columns
         if all(c.generated is None for c in columns):
@@ -150,3 +137,76 @@ class OpenFeed:
         return frame.selectExpr(
             *[f"{t} AS {backtick(c.name)}" for t, c in zip(texts, columns, strict=True)]
         )
+
+    def _declared(self) -> tuple[Column, ...]:
+        """The columns that the outside fills: neither generated nor included."""
+        included = {self.ingest.name_of(i) for i in self.ingest.includes}
+        return tuple(
+            c for c in self.object.columns if c.generated is None and c.name not in included
+        )
+
+    def _decoding(self) -> Decoding | ChangeDecoding:
+        ingest = self.ingest
+        assert ingest.format
+        assert ingest.encode
+        assert ingest.encode_settings is not None
+        offered = lookup(ingest.format, ingest.encode).includes
+        fields = [self._spec(c) for c in self._declared()]
+        fields += [self._from_source(i) for i in ingest.includes if i.what in offered]
+        carried = tuple(self._carried(i) for i in ingest.includes if i.what not in offered)
+        chosen = (ingest.format, ingest.encode, tuple(fields), ingest.encode_settings)
+        if self.upsert is not None:
+            return ChangeDecoding(change_decoder(*chosen), carried)
+        return Decoding(decoder(*chosen), carried)
+
+    def _spec(self, column: Column, source: str | None = None) -> FieldSpec:
+        key = self.upsert is not None and column.name in self.upsert.key
+        return FieldSpec(column.name, column.type, self._needed(column), key, source)
+
+    def _from_source(self, include: Include) -> FieldSpec:
+        """INCLUDE source 'x', table_name and the like: a field of the event's source."""
+        return self._spec(self._made_by(include), SOURCE_FIELDS.get(include.what, include.inner))
+
+    def _carried(self, include: Include) -> Carried:
+        spec = self._spec(self._made_by(include))
+        return Carried(
+            RAW_OF_INCLUDE.get(include.what, include.what), spec.name, spec.type, spec.key
+        )
+
+    def _made_by(self, include: Include) -> Column:
+        name = self.ingest.name_of(include)
+        return next(c for c in self.object.columns if c.name == name)
+
+    def _counts(self, raw: DataFrame) -> Counts:
+        counter = raw.sparkSession.sparkContext.accumulator
+        if isinstance(self.decoding, ChangeDecoding) and self.decoding.decoder.partial:
+            return Counts(counter(0), counter(0), counter(0))
+        return Counts(counter(0))
+
+    def _in_order(self, frame: DataFrame) -> DataFrame:
+        """Changes with their columns in the order of the table's."""
+        names = [c.name for c in self.object.columns if c.generated is None]
+        marks = [n for n in CHANGE_SCHEMA if n in frame.columns]
+        return frame.select(*map(backtick, [*names, *marks]))
+
+    def _needed(self, column: Column) -> bool:
+        """Whether a row must have that column."""
+        return column.not_null or (self.upsert is not None and column.name in self.upsert.key)
+
+    def _complete(self) -> F.Column:
+        needed = [F.col(backtick(c.name)).isNotNull() for c in self._declared() if self._needed(c)]
+        condition = F.lit(True)
+        for part in needed:
+            condition = condition & part
+        return condition
+
+
+def _upserts(frame: DataFrame) -> DataFrame:
+    """Typed rows as changes, each of which puts its row there."""
+    marks = {
+        OP: F.lit(UPSERT),
+        STREAM: F.lit(""),
+        PARTITION: F.lit(0),
+        OFFSET: F.monotonically_increasing_id(),
+    }
+    return frame.withColumns({n: c.cast(CHANGE_SCHEMA[n]) for n, c in marks.items()})
