@@ -16,7 +16,7 @@ from typing import Any
 
 from benchmarks.events import fill
 from benchmarks.harness import RESULTS, Contender, compete, report
-from benchmarks.peers import connect_append, flink_append
+from benchmarks.peers import connect_append, flink
 from benchmarks.peers.task import Task
 from benchmarks.verify import expected_digest, table_digest
 from icestream.dev.broker import Broker
@@ -37,7 +37,7 @@ def contenders(bootstrap: str, count: int) -> dict[str, Contender]:
     sides = (
         side("icestream", "benchmarks.icestream_append"),
         side("plain Spark", "benchmarks.peers.plain_spark"),
-        side("Flink", "benchmarks.peers.flink_append", flink_append.prepare),
+        side("Flink", "benchmarks.peers.flink_append", flink.prepare),
         side("Kafka Connect", "benchmarks.peers.connect_append", connect_append.prepare),
     )
     return {each.name: each for each in sides}

@@ -45,7 +45,7 @@ def events(count: int, seed: int = 1, start: int = 0, step: int = 1) -> Iterator
 
 
 def _block(ids: Numbers, seed: int) -> Iterator[bytes]:
-    noise = _mix(ids + np.uint64(seed << 40))
+    noise = mix(ids + np.uint64(seed << 40))
     users = (noise % np.uint64(100_000)).tolist()
     pages = ((noise >> np.uint64(8)) % np.uint64(5_000)).tolist()
     actions = ACTIONS[((noise >> np.uint64(20)) % np.uint64(len(ACTIONS))).astype(int)].tolist()
@@ -62,7 +62,7 @@ def _block(ids: Numbers, seed: int) -> Iterator[bytes]:
         ).encode()
 
 
-def _mix(values: Numbers) -> Numbers:
+def mix(values: Numbers) -> Numbers:
     """Well spread 64-bit numbers from consecutive ones (the finalizer of splitmix64)."""
     with np.errstate(over="ignore"):
         values = values * np.uint64(0x9E3779B97F4A7C15)

@@ -33,13 +33,15 @@ class Contender:
     """One side of a comparison.
 
     `command` gets the empty folder of this run and returns the command line; `prepare` is called
-    once before the first run, for downloads that are not part of the work.
+    once before the first run, for downloads that are not part of the work, and `before` before
+    every run, to put back what the run before it has changed.
     """
 
     name: str
     command: Callable[[Path], Sequence[str]]
     prepare: Callable[[], object] = lambda: None
     environment: Mapping[str, str] = field(default_factory=dict)
+    before: Callable[[], object] = lambda: None
 
 
 @dataclass(frozen=True)
@@ -78,6 +80,7 @@ def compete(
         for contender in contenders:
             place = folder / f"{number}-{contender.name.replace(' ', '-')}"
             place.mkdir(parents=True)
+            contender.before()
             run = _run(contender, number, place, timeout)
             if check is not None:
                 check(contender, place, run.output)
@@ -175,17 +178,11 @@ def report(
     """Writes NAME.json, NAME.md and NAME.svg, and returns the summaries (ours first)."""
     summaries = summarize(runs)
     results.mkdir(parents=True, exist_ok=True)
-    machine = {
-        "date": datetime.now(UTC).date().isoformat(),
-        "cores": len(os.sched_getaffinity(0)),
-        "memory_gb": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9),
-        "python": platform.python_version(),
-        "system": f"{platform.system()} {platform.machine()}",
-    }
+    here = machine()
     document = {
         "title": title,
         "what": what,
-        "machine": machine,
+        "machine": here,
         "summaries": [asdict(summary) for summary in summaries],
         "runs": [asdict(run) for run in runs],
     }
@@ -194,8 +191,27 @@ def report(
         f"{title}: rows a second", [(s.contender, s.rate, s.slowest, s.fastest) for s in summaries]
     )
     (results / f"{name}.svg").write_text(chart)
-    (results / f"{name}.md").write_text(_markdown(name, title, what, machine, summaries, runs))
+    (results / f"{name}.md").write_text(_markdown(name, title, what, here, summaries, runs))
     return summaries
+
+
+def machine() -> dict[str, object]:
+    """What the benchmark runs on, and when."""
+    return {
+        "date": datetime.now(UTC).date().isoformat(),
+        "cores": len(os.sched_getaffinity(0)),
+        "memory_gb": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9),
+        "python": platform.python_version(),
+        "system": f"{platform.system()} {platform.machine()}",
+    }
+
+
+def describe(machine: Mapping[str, object]) -> str:
+    """The machine in words."""
+    return (
+        f"{machine['date']}, {machine['cores']} cores, {machine['memory_gb']} GB, Python "
+        f"{machine['python']}, {machine['system']}"
+    )
 
 
 def _markdown(
@@ -213,8 +229,7 @@ def _markdown(
         "",
         what,
         "",
-        f"{machine['date']}, {machine['cores']} cores, {machine['memory_gb']} GB, Python "
-        f"{machine['python']}, {machine['system']}; medians of {rounds} interleaved rounds.",
+        f"{describe(machine)}; medians of {rounds} interleaved rounds.",
         "",
         f"![{title}]({name}.svg)",
         "",

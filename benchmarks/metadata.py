@@ -19,9 +19,14 @@ def newest_metadata(table: Path) -> Path:
 
 def total_records(metadata_file: Path) -> int:
     """The number of rows in the current snapshot of a metadata file."""
+    return int(summary(metadata_file).get("total-records", 0))
+
+
+def summary(metadata_file: Path) -> dict[str, str]:
+    """What the current snapshot of a metadata file says about the table; nothing if there is none."""
     metadata = json.loads(metadata_file.read_text())
     current = metadata.get("current-snapshot-id")
     for snapshot in metadata.get("snapshots", ()):
         if snapshot["snapshot-id"] == current:
-            return int(snapshot["summary"]["total-records"])
-    return 0
+            return dict(snapshot["summary"])
+    return {}

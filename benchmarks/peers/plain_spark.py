@@ -5,38 +5,17 @@ readStream kafka → from_json → toTable with an available-now trigger; everyt
 
 from __future__ import annotations
 
-import os
-import sys
-
-from pyspark.sql import SparkSession
 from pyspark.sql.functions import col, from_json
 
 from benchmarks.events import COLUMNS
+from benchmarks.peers.spark import columns, hadoop_catalog, session
 from benchmarks.peers.task import answer, parse
-from icestream.dev.jars import resolve
-
-SPARK_TYPES = {"VARCHAR": "string", "TIMESTAMPTZ": "timestamp"}
 
 
 def main() -> None:
     task = parse()
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    spark = (
-        SparkSession.builder.master("local[2]")
-        .appName("plain")
-        .config("spark.jars", ",".join(str(jar) for jar in resolve("engine")))
-        .config("spark.driver.memory", "4g")
-        .config("spark.driver.bindAddress", "127.0.0.1")
-        .config("spark.driver.host", "127.0.0.1")
-        .config("spark.ui.enabled", "false")
-        .config("spark.sql.shuffle.partitions", "2")
-        .config("spark.sql.session.timeZone", "UTC")
-        .config("spark.sql.catalog.lake", "org.apache.iceberg.spark.SparkCatalog")
-        .config("spark.sql.catalog.lake.type", "hadoop")
-        .config("spark.sql.catalog.lake.warehouse", str(task.warehouse))
-        .getOrCreate()
-    )
-    schema = ", ".join(f"{name} {SPARK_TYPES.get(type, type)}" for name, type in COLUMNS.items())
+    spark = session(hadoop_catalog(task.warehouse))
+    schema = columns(COLUMNS)
     spark.sql("CREATE NAMESPACE IF NOT EXISTS lake.bench")
     spark.sql(f"CREATE TABLE lake.bench.events ({schema}) USING iceberg")
     query = (
