@@ -70,6 +70,11 @@ def micros(value: Any) -> Any:
     return ((value.hour * 60 + value.minute) * 60 + value.second) * 1_000_000 + value.microsecond
 
 
+def millis(value: Any) -> Any:
+    """A time of day that only a schema could tell from one in microseconds: taken as the number it is."""
+    return micros(value) // 1000 if isinstance(value, dt.time) else value
+
+
 def parsed(value: Any) -> Any:
     return json.loads(value) if isinstance(value, str) else value
 
@@ -90,7 +95,7 @@ NUMBERS = {
         "numeric(38,10)", "NUMERIC(38, 10)", lambda r: decimal(r.randrange(1 - 10**38, 10**38), 10)
     ),
     "free": Column(
-        "numeric", "NUMERIC", lambda r: decimal(r.randrange(-(10**9), 10**9), r.randrange(12))
+        "numeric", "NUMERIC", lambda r: decimal(r.randrange(-(10**9), 10**9), r.randrange(11))
     ),
     "r": Column(
         "real", "REAL", pick(lambda r: r.uniform(-1e6, 1e6), lambda r: r.choice(FLOATS)), lambda v: struct.pack("f", v)
@@ -117,12 +122,13 @@ WORDS = {
 }
 COARSE_TIMES = {
     "dt": Column("date", "DATE", lambda r: moment(r, 1).date()),
-    "ti3": Column("time(3)", "TIME", lambda r: moment(r, 1000).time(), micros),
+    "ti3": Column("time(3)", "BIGINT", lambda r: moment(r, 1000).time(), millis),
     "ts3": Column("timestamp(3)", "TIMESTAMP", lambda r: moment(r, 1000)),
     "tstz": Column("timestamptz", "TIMESTAMPTZ", lambda r: moment(r, 1).replace(tzinfo=dt.UTC)),
 }
 TIMES = {
     **COARSE_TIMES,
+    "ti3": Column("time(3)", "TIME", lambda r: moment(r, 1000).time(), micros),
     "ti": Column("time", "TIME", lambda r: moment(r, 1).time(), micros),
     "ts": Column("timestamp", "TIMESTAMP", lambda r: moment(r, 1)),
 }
