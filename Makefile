@@ -28,7 +28,7 @@ help:
 	@echo "make unit                the tests without a JVM"
 	@echo "make setup               what both of them prepare: virtual environment, Java, JVM packages"
 	@echo "make lint | fmt | clean  style and types | apply the style | remove what was built"
-	@echo "make bench               benchmarks/append.py against its peers (BENCH=name for another)"
+	@echo "make bench               benchmarks/append.py against its peers (BENCH=upsert: upserts; each says what it takes with --help)"
 
 setup: test-setup
 
