@@ -51,6 +51,11 @@ class Home:
         return self.root / "run"
 
     @property
+    def indexes(self) -> Path:
+        """The key indexes of tables that are upserted into. A cache: what is missing is made again."""
+        return self.root / "index"
+
+    @property
     def scratch(self) -> Path:
         """Files that may be deleted at any time: Spark's local directory and the like."""
         return self.root / "tmp"

@@ -259,7 +259,12 @@ class Engine:
             assert self.lock is not None
             lake = Lake(self.spark)
             pipeline = Pipeline(
-                lake, self.store.pipeline, self.lock.incarnation, self.settings, self.notice
+                lake,
+                self.store.pipeline,
+                self.lock.incarnation,
+                self.settings,
+                self.home.indexes,
+                self.notice,
             )
             known = {s.name for s in self.store.objects()}
             pipeline.open([o for o in self.catalog if o.name in known], self.store.plan)

@@ -15,7 +15,7 @@ from icestream.config import Home
 from icestream.errors import ConnectorError
 from icestream.lake.jvm import Jvm, is_missing, java_message
 from icestream.lake.table import LakeTable
-from icestream.types import Type, backtick, stored_spark_type
+from icestream.types import DOUBLE, REAL, Type, backtick, stored_spark_type
 
 LAKE = "lake"
 SYSTEM = "icestream"
@@ -110,8 +110,9 @@ class Lake:
         properties: Mapping[str, str] | None = None,
         format_version: int = 3,
         required: Collection[str] = (),
+        identifier: Sequence[str] = (),
     ) -> None:
-        """Create the table, and its namespace where that is missing."""
+        """Create the table, and its namespace where that is missing. `identifier`: what other engines take as its key."""
         self.create_namespace(table.parts[:-1])
         body = ", ".join(
             f"{backtick(n)} {stored_spark_type(t)}{' NOT NULL' if n in required else ''}"
@@ -127,6 +128,9 @@ class Lake:
             self.spark.sql(text)
             if order_key:
                 self.spark.sql(f"ALTER TABLE {table.sql} WRITE ORDERED BY {order_key}")
+            if identifier and not any(t in (REAL, DOUBLE) for n, t in columns if n in identifier):
+                names = ", ".join(map(backtick, identifier))
+                self.spark.sql(f"ALTER TABLE {table.sql} SET IDENTIFIER FIELDS {names}")
         except (Py4JJavaError, PySparkException) as error:
             raise self.unreachable(table, error) from error
 

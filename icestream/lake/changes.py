@@ -1,15 +1,26 @@
-"""`changes(table, s0, s1)`: what happened to a table between two of its snapshots, as a frame.
+"""What happened to a table between two of its snapshots, as a frame.
 
-It serves replay of an epoch whose commit is already there, sinks with a longer commit interval, and
-Iceberg tables as sources.
+`changes` gives the rows that were added to a table which only grows; `delta` also those that went, each with what
+happened to it. They serve what stands on a table, replay of an epoch whose commit is already there, sinks with a
+longer commit interval, and Iceberg tables as sources.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
 from icestream.errors import NotSupportedError, RangeLostError
+from icestream.lake import vectors
+from icestream.lake.files import LiveFile, LiveFiles, iterate, live_rows, rows_at
+from icestream.lake.fold import DELETE, OFFSET, OP, PARTITION, STREAM, UPSERT
+from icestream.lake.jvm import JavaObject
 from icestream.lake.table import LakeTable
+from icestream.lake.vectors import Bits
 
 CONTENT_KEEPING = ("append", "replace")
 
@@ -37,11 +48,161 @@ def changes(table: LakeTable, start: int | None, end: int | None) -> DataFrame |
         parent = snapshot.parentId()
         snapshot = java.snapshot(parent) if parent is not None else None
     if snapshot is None:
-        raise RangeLostError(
-            f"{table.name} no longer keeps snapshot {start}, so what came after it cannot be read",
-            object=table.name,
-            remedy="keep snapshots longer (history.expire.max-snapshot-age-ms), "
-            "then drop and create the object to start over",
-        )
+        raise _lost(table, start)
     reader = spark.read.format("iceberg")
     return reader.option("start-snapshot-id", start).option("end-snapshot-id", end).load(table.sql)
+
+
+def appended(frame: DataFrame) -> DataFrame:
+    """Rows of a table that only grows, as changes in the order in which they were written."""
+    return _as_changes(frame, UPSERT, F.col("_row_id"))
+
+
+def delta(
+    table: LakeTable,
+    start: int | None,
+    end: int,
+    held: ExitStack,
+    known: Mapping[str, LiveFile] | None = None,
+) -> DataFrame:
+    """All changes of a table's rows in (start, end], those that went (DELETE) and those that came (UPSERT).
+
+    Compactions are skipped: between two of them the changes are netted, and numbered in OFFSET. The frame can be
+    used until `held` is closed. `known` data files need not be looked up in the table.
+    """
+    if start is None:
+        reader = table.jvm.spark.read.format("iceberg").option("snapshot-id", end)
+        return _as_changes(reader.load(table.sql), UPSERT, F.lit(0))
+    java = table.load()
+    parts: list[DataFrame] = []
+    for number, segment in enumerate(_segments(table, java, start, end)):
+        parts += segment.frames(table, java, number, held, known or {})
+    if not parts:
+        return _as_changes(table.jvm.spark.table(table.sql).limit(0), UPSERT, F.lit(0))
+    frame = parts[0]
+    for part in parts[1:]:
+        frame = frame.unionByName(part)
+    return frame
+
+
+def _as_changes(frame: DataFrame, op: int, offset: F.Column) -> DataFrame:
+    hidden = {"_row_id", "_last_updated_sequence_number"}
+    return frame.select(
+        *[c for c in frame.columns if c not in hidden],
+        F.lit(op).cast("tinyint").alias(OP),
+        F.lit("").alias(STREAM),
+        F.lit(0).alias(PARTITION),
+        offset.cast("bigint").alias(OFFSET),
+    )
+
+
+@dataclass
+class _Segment:
+    """What commits without a compaction among them did to the data files: net, from before the first to the last."""
+
+    last: int
+    added: dict[str, JavaObject] = field(default_factory=dict)
+    removed: dict[str, JavaObject] = field(default_factory=dict)
+    vector: dict[str, JavaObject] = field(default_factory=dict)
+    """The newest vector of a data file."""
+    before: dict[str, JavaObject | None] = field(default_factory=dict)
+    """The vector that a data file had before the segment."""
+
+    def take(self, table: LakeTable, java: JavaObject, snapshot: JavaObject) -> None:
+        """Add the next snapshot, in the order of time."""
+        io = java.io()
+        self.last = snapshot.snapshotId()
+        for file in iterate(snapshot.addedDataFiles(io)):
+            self.added[str(file.location())] = file
+        for delete in iterate(snapshot.removedDeleteFiles(io)):
+            self.before.setdefault(_referenced(table, delete), delete)
+        for delete in iterate(snapshot.addedDeleteFiles(io)):
+            location = _referenced(table, delete)
+            self.before.setdefault(location, None)
+            self.vector[location] = delete
+        for file in iterate(snapshot.removedDataFiles(io)):
+            location = str(file.location())
+            self.vector.pop(location, None)
+            if self.added.pop(location, None) is None:
+                self.removed[location] = file
+
+    def frames(
+        self,
+        table: LakeTable,
+        java: JavaObject,
+        number: int,
+        held: ExitStack,
+        known: Mapping[str, LiveFile],
+    ) -> Iterator[DataFrame]:
+        """The rows that went, then those that came."""
+        gone = self._gone(table, java)
+        if gone:
+            files = {location: LiveFile.of(file) for location, file in self.removed.items()}
+            if not gone.keys() <= files.keys() | known.keys():
+                known = LiveFiles(table, java, self.last)
+            chosen = [(files.get(loc) or known[loc], bits) for loc, bits in gone.items()]
+            frame = held.enter_context(rows_at(table, java, chosen))
+            yield _as_changes(frame, DELETE, F.lit(number))
+        if self.added:
+            paired = [(f, self.vector.get(location)) for location, f in self.added.items()]
+            fresh = [LiveFile.of(f, [] if v is None else [v]) for f, v in paired]
+            frame = held.enter_context(live_rows(table, java, fresh))
+            yield _as_changes(frame, UPSERT, F.lit(number))
+
+    def _gone(self, table: LakeTable, java: JavaObject) -> dict[str, Bits]:
+        """Positions of files from before the segment that were live then and are not any more."""
+        gone: dict[str, Bits] = {}
+        for location, vector in self.vector.items():
+            if location not in self.added:
+                old = self.before.get(location)
+                now = vectors.read(java, [vector], location, table.jvm)
+                then = vectors.read(java, [old] if old is not None else [], location, table.jvm)
+                gone[location] = now - then
+        for location, file in self.removed.items():
+            old = self.before.get(location)
+            everything = Bits()
+            everything.add_range(0, file.recordCount())
+            gone[location] = everything - vectors.read(
+                java, [old] if old is not None else [], location, table.jvm
+            )
+        return {location: bits for location, bits in gone.items() if bits}
+
+
+def _segments(table: LakeTable, java: JavaObject, start: int, end: int) -> list[_Segment]:
+    chain: list[JavaObject] = []
+    snapshot = java.snapshot(end)
+    while snapshot is not None and snapshot.snapshotId() != start:
+        chain.append(snapshot)
+        parent = snapshot.parentId()
+        snapshot = java.snapshot(parent) if parent is not None else None
+    if snapshot is None:
+        raise _lost(table, start)
+    segments: list[_Segment] = []
+    compacted = True
+    for snapshot in reversed(chain):
+        if str(snapshot.operation()) == "replace":
+            compacted = True
+            continue
+        if compacted:
+            segments.append(_Segment(start))
+        compacted = False
+        segments[-1].take(table, java, snapshot)
+    return segments
+
+
+def _referenced(table: LakeTable, delete: JavaObject) -> str:
+    """The data file a vector is for."""
+    if str(delete.format()) != "PUFFIN":
+        raise NotSupportedError(
+            f"reading the changes of {table.name} across delete files that are not deletion vectors"
+        )
+    return str(delete.referencedDataFile())
+
+
+def _lost(table: LakeTable, start: int) -> RangeLostError:
+    return RangeLostError(
+        f"{table.name} no longer keeps snapshot {start}, so what came after it cannot be read",
+        object=table.name,
+        remedy="keep snapshots longer (history.expire.max-snapshot-age-ms), "
+        "then drop and create the object to start over",
+    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -30,9 +30,10 @@ class LiveFile:
     """The deleted positions, once they have been read."""
 
     @classmethod
-    def of(cls, java: JavaObject) -> LiveFile:
-        """A file without deletes."""
-        return cls(java, str(java.location()), java.recordCount(), java.firstRowId())
+    def of(cls, java: JavaObject, deletes: Sequence[JavaObject] = ()) -> LiveFile:
+        """A data file with those delete files."""
+        location = str(java.location())
+        return cls(java, location, java.recordCount(), java.firstRowId(), list(deletes))
 
 
 class LiveFiles(Mapping[str, LiveFile]):
@@ -98,36 +99,37 @@ def iterate(found: JavaObject) -> Iterator[JavaObject]:
 
 
 @contextmanager
-def rows_at(table: LakeTable, live: LiveFiles, chosen: Mapping[str, Bits]) -> Iterator[DataFrame]:
+def rows_at(
+    table: LakeTable, java: JavaObject, chosen: Sequence[tuple[LiveFile, Bits]]
+) -> Iterator[DataFrame]:
     """The rows at chosen positions of some files, as a frame of the table's columns, read by Iceberg's own reader.
 
     A deletion vector that marks everything else does the choosing. It belongs to no snapshot and is deleted
     when the context ends, so the frame has to be used before.
     """
-    jvm, java = table.jvm, live.java
     others: list[tuple[LiveFile, Bits]] = []
-    for location, bits in chosen.items():
+    for file, bits in chosen:
         rest = Bits()
-        rest.add_range(0, live[location].rows)
-        rest -= bits
-        others.append((live[location], rest))
-    masks = vectors.write_vectors(java, others, jvm)
-    tasks = [_task(java, f, [m], jvm) for (f, _), m in zip(others, masks, strict=True)]
+        rest.add_range(0, file.rows)
+        others.append((file, rest - bits))
+    masks = vectors.write_vectors(java, others, table.jvm)
+    tasks = [_task(java, f, [m], table.jvm) for (f, _), m in zip(others, masks, strict=True)]
     try:
-        with scan(table, java, tasks) as frame:
+        with _scan(table, java, tasks) as frame:
             yield frame
     finally:
         java.io().deleteFile(masks[0].location())
 
 
-def live_rows(table: LakeTable, live: LiveFiles, locations: Iterable[str]) -> list[JavaObject]:
-    """Scan tasks for what is not deleted in those files."""
-    files = [live[location] for location in locations]
-    return [_task(live.java, f, [*f.deletes, *f.equality], table.jvm) for f in files]
+@contextmanager
+def live_rows(table: LakeTable, java: JavaObject, files: Sequence[LiveFile]) -> Iterator[DataFrame]:
+    """The rows of those files that are not deleted."""
+    with _scan(table, java, [_task(java, f, f.deletes, table.jvm) for f in files]) as frame:
+        yield frame
 
 
 @contextmanager
-def scan(table: LakeTable, java: JavaObject, tasks: list[JavaObject]) -> Iterator[DataFrame]:
+def _scan(table: LakeTable, java: JavaObject, tasks: list[JavaObject]) -> Iterator[DataFrame]:
     """The rows of scan tasks, as a frame."""
     manager = table.jvm.iceberg.spark.ScanTaskSetManager.get()
     key = str(uuid.uuid4())

@@ -114,6 +114,11 @@ class KeyedTable:
             return self._stage_with_stored(changes, live)
         return result
 
+    @property
+    def known(self) -> Mapping[str, LiveFile]:
+        """The data files as this object knows them, which may be too few."""
+        return self._live if self._live is not None else {}
+
     def _files(self) -> LiveFiles:
         """The table's files at its head, all of them indexed."""
         java = self.table.load()
@@ -223,7 +228,7 @@ class KeyedTable:
             chosen = self._locate(frame, changes, live)
             if not chosen:
                 return self._stage(frame, changes, live)
-            with rows_at(self.table, live, chosen) as stored:
+            with rows_at(self.table, live.java, chosen) as stored:
                 extra = {OP: STORED, STREAM: "", PARTITION: -1, OFFSET: -1}
                 hidden = [
                     F.lit(extra.get(n)).cast(t).alias(n)
@@ -232,14 +237,16 @@ class KeyedTable:
                 ]
                 columns = [F.col(backtick(n)) for n in changes.columns]
                 both = frame.unionByName(stored.select(*columns, *hidden))
-                count = changes.count and changes.count + sum(map(len, chosen.values()))
+                count = changes.count and changes.count + sum(len(bits) for _, bits in chosen)
                 return self._stage(
                     both, Changes(both, changes.columns, count, finish=changes.finish), live
                 )
         finally:
             frame.unpersist()
 
-    def _locate(self, frame: DataFrame, changes: Changes, live: LiveFiles) -> dict[str, Bits]:
+    def _locate(
+        self, frame: DataFrame, changes: Changes, live: LiveFiles
+    ) -> list[tuple[LiveFile, Bits]]:
         """Where the stored rows of the changed keys are."""
         for _ in range(ATTEMPTS):
             found = self.table.jvm.spark.sparkContext.accumulator({}, _Union())
@@ -252,10 +259,10 @@ class KeyedTable:
                 if not self._mend(error, live):
                     raise
         numbers = self.index.numbers(live)
-        chosen: dict[str, Bits] = {}
+        chosen: list[tuple[LiveFile, Bits]] = []
         for number, bits in found.value.items():
             if number in numbers and (rows := bits - live.dead(numbers[number])):
-                chosen[numbers[number]] = rows
+                chosen.append((live[numbers[number]], rows))
         return chosen
 
     def _stage_after_truncates(self, changes: Changes, live: LiveFiles) -> StagedChanges:
@@ -382,8 +389,10 @@ class _Work:
         """(file number, indices of its hits, their positions) for the files that count."""
         order = np.argsort(files, kind="stable")
         numbers, starts = np.unique(files[order], return_index=True)
-        for number, chosen in zip(numbers, np.split(order, starts[1:]), strict=True):
+        ends = np.append(starts, len(order))[1:]
+        for number, start, end in zip(numbers, starts, ends, strict=True):
             if int(number) in self.alive:
+                chosen = order[start:end]
                 yield int(number), chosen, positions[chosen]
 
     def _dead(self, number: int) -> np.ndarray:

@@ -11,28 +11,40 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from pyspark import inheritable_thread_target
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from icestream import faults
 from icestream.catalog.graph import Plan, Task
+from icestream.catalog.objects import Table
 from icestream.errors import ConnectorError
-from icestream.lake.changes import changes
+from icestream.lake.changes import appended, changes, delta
+from icestream.lake.fold import OP, UPSERT
+from icestream.lake.keyed import Changes, KeyedTable, StagedChanges
 from icestream.lake.log import EpochLog
 from icestream.lake.staging import Staged, stage
 from icestream.lake.stamp import ObjectAt, Offset, Range, Record, Stamp
-from icestream.lake.table import LakeTable
+from icestream.lake.table import HeadMoved, LakeTable
 from icestream.observe.report import EpochReport
+from icestream.plan.logical import Node
 from icestream.plan.spark import render
 from icestream.runtime.destinations import ConnectorFeed
 from icestream.runtime.feeds import OpenFeed, Rows
 from icestream.runtime.targets import Target
+from icestream.types import backtick
 
 T = TypeVar("T")
 PARALLEL = 4
+COLLISIONS = 8
+"""Times that an upsert into a shared table is prepared again because somebody else committed."""
+
+Result = Staged | StagedChanges | int | None
+"""What a task has made ready: files, files and deletes, or the number of rows that a sink has written."""
 
 
 @dataclass(frozen=True)
@@ -57,6 +69,8 @@ class Runtime:
     log: EpochLog
     feeds: dict[str, OpenFeed]
     targets: dict[str, Target]
+    keyed: dict[str, KeyedTable]
+    """The upserting side of targets that have a key."""
     letters: dict[str, LakeTable]
     """Dead-letter tables by feed."""
     heads: dict[str, int | None]
@@ -77,9 +91,10 @@ class Epoch:
         self.report = EpochReport(cut.epoch)
         self.objects = {key: self._pinned(key, at) for key, at in record.objects.items()}
         self.counters = dict(record.counters)
-        self._rows: dict[tuple[str, str], Rows] = {}
+        self._rows: dict[tuple[str, str, bool], Rows] = {}
         self._reads: list[tuple[str, Range]] = []
         self._commits = 0
+        self._held = ExitStack()
 
     def run(self) -> Record:
         """Execute, commit, and give the new record. Joined threads only; nothing runs on after this returns."""
@@ -90,6 +105,7 @@ class Epoch:
         finally:
             for rows in self._rows.values():
                 rows.release()
+            self._held.close()
         self._count_records()
         faults.reach("tables-committed")
         record = self._complete()
@@ -118,7 +134,10 @@ class Epoch:
         staged = self._parallel(jobs)
         letters = self._stage_letters([*todo, *((t, self.stamped[t.key].ranges) for t in done)])
         for (task, ranges), result in zip(todo, staged, strict=True):
-            self._finish(task.key, ranges, result, self.runtime.targets[task.key])
+            if isinstance(result, StagedChanges):
+                self._finish_changes(task, ranges, result)
+            else:
+                self._finish(task.key, ranges, result, self.runtime.targets[task.key])
         for feed, range, result in letters:
             self._finish(
                 feed.feed.dead_key, {feed.key: range}, result, self.runtime.letters[feed.key]
@@ -155,21 +174,22 @@ class Epoch:
 
     def _share(self, todo: Sequence[tuple[Task, Mapping[str, Range]]]) -> None:
         """Rows of a range that several tasks read are decoded once and kept for the others."""
-        readers: dict[tuple[str, str], int] = {}
+        readers: dict[tuple[str, str, bool], int] = {}
         for task, ranges in todo:
             for key in task.feeds:
                 if not ranges[key].empty:
-                    at = self._read(key, ranges[key])
+                    at = self._read(key, ranges[key], as_changes=task.changes is not None)
                     readers[at] = readers.get(at, 0) + 1
         for at, count in readers.items():
             if count > 1:
                 self._rows[at].share()
 
-    def _read(self, key: str, range: Range) -> tuple[str, str]:
-        at = (key, repr(range))
+    def _read(self, key: str, range: Range, *, as_changes: bool = False) -> tuple[str, str, bool]:
+        at = (key, repr(range), as_changes)
         if at not in self._rows:
             feed = self.runtime.feeds[key]
-            self._rows[at] = feed.rows(range, _timestamp(self.cut.time))
+            read = feed.changes if as_changes else feed.rows
+            self._rows[at] = read(range, _timestamp(self.cut.time))
             self._reads.append((key, range))
         return at
 
@@ -182,8 +202,10 @@ class Epoch:
 
     # -- computing and staging -------------------------------------------------------------------
 
-    def _execute(self, task: Task, ranges: Mapping[str, Range]) -> Staged | int | None:
+    def _execute(self, task: Task, ranges: Mapping[str, Range]) -> Result:
         target = self.runtime.targets[task.key]
+        if task.key in self.runtime.keyed:
+            return self.runtime.keyed[task.key].stage(self._changes(task, ranges))
         if task.destination is not None:
             frame = self._destined(task, ranges)
             if frame is None:
@@ -196,16 +218,51 @@ class Epoch:
 
     def _frame(self, task: Task, ranges: Mapping[str, Range]) -> DataFrame:
         """The task's new rows. Its query is linear, so its delta is the query over its inputs' deltas."""
+        if task.changes is not None:
+            frame = self._changes(task, ranges).frame.filter(F.col(OP) == UPSERT)
+            return frame.select(*[backtick(c.name) for c in task.object.columns])
         frames = {k: self._rows[self._read(k, ranges[k])].frame for k in task.feeds}
-        frames |= {k: self._delta(k, ranges[stored(k)]) for k in task.tables}
+        frames |= {k: self._added(k, ranges[stored(k)]) for k in task.tables}
         if task.query is None:
             (frame,) = frames.values()
             return frame
+        return self._render(task, task.query, frames)
+
+    def _changes(self, task: Task, ranges: Mapping[str, Range]) -> Changes:
+        """The changes that a task with a key applies, or one that must know what happened to each row."""
+        columns = tuple(c.name for c in task.object.columns)
+        count = self._count_changes(task, ranges)
+        if task.changes is None:
+            (key,) = task.feeds
+            feed, rows = self.runtime.feeds[key], self._rows[self._read(key, ranges[key])]
+            told = tuple(c.name for c in task.object.columns if c.generated is None)
+            now = _timestamp(self.cut.time)
+            return Changes(
+                rows.frame, told, count, rows.truncates, rows.unset,
+                finish=lambda frame: feed.generate(frame, now),
+            )  # fmt: skip
+        frames = {
+            k: self._rows[self._read(k, ranges[k], as_changes=True)].frame for k in task.feeds
+        }
+        frames |= {k: self._delta(k, ranges[stored(k)]) for k in task.tables}
+        return Changes(self._render(task, task.changes, frames), columns, count)
+
+    def _count_changes(self, task: Task, ranges: Mapping[str, Range]) -> int | None:
+        """About how many changes there are, where that is known beforehand."""
+        if task.tables:
+            return None
+        counts = [
+            self.runtime.feeds[k].source.count(ranges[k].start, ranges[k].end) for k in task.feeds
+        ]
+        known = [c for c in counts if c is not None]
+        return sum(known) if len(known) == len(counts) else None
+
+    def _render(self, task: Task, query: Node, frames: Mapping[str, DataFrame]) -> DataFrame:
         inputs: dict[str, str] = {}
         for number, (key, frame) in enumerate(frames.items()):
             inputs[key] = f"icestream_{task.object.id}_{number}"
             frame.createOrReplaceTempView(inputs[key])
-        return self.runtime.spark.sql(render(task.query, inputs, now=_timestamp(self.cut.time)))
+        return self.runtime.spark.sql(render(query, inputs, now=_timestamp(self.cut.time)))
 
     def _destined(self, task: Task, ranges: Mapping[str, Range]) -> DataFrame | None:
         """The rows of one of a connector's tables, which is made or widened for them first; None: there is none yet."""
@@ -233,12 +290,23 @@ class Epoch:
         self.runtime.heads[key] = head
         self.runtime.uuids[key] = table.uuid()
 
-    def _delta(self, key: str, range: Range) -> DataFrame:
+    def _added(self, key: str, range: Range) -> DataFrame:
         """What was added to a stored object, read back from its own commits."""
         table = self.runtime.targets[key]
         assert isinstance(table, LakeTable)
         frame = changes(table, range.start["snapshot"], range.end["snapshot"])
         return self.runtime.spark.table(table.sql).limit(0) if frame is None else frame
+
+    def _delta(self, key: str, range: Range) -> DataFrame:
+        """What was added to a stored object and what went, read back from its own commits."""
+        (task,) = [t for t in self.runtime.plan.tasks if t.key == key]
+        if not (isinstance(task.object, Table) and task.object.changing):
+            return appended(self._added(key, range))
+        table = self.runtime.targets[key]
+        assert isinstance(table, LakeTable)
+        known = self.runtime.keyed[key].known
+        start, end = range.start["snapshot"], range.end["snapshot"]
+        return delta(table, start, end, self._held, known)
 
     def _stage_letters(
         self, read: Sequence[tuple[Task, Mapping[str, Range]]]
@@ -255,7 +323,9 @@ class Epoch:
                 self._adopt(dead, self.stamped[dead])
                 continue
             range = Range(self.record.position(dead, key), end)
-            rows = self._rows.get((key, repr(range)))  # only a read of just this range tells
+            # only a read of just this range tells
+            reads = [self._rows.get((key, repr(range), changes)) for changes in (False, True)]
+            rows = next((r for r in reads if r is not None), None)
             found: Staged | None = None
             look = rows is None or bool(self.stamped) or feed.may_have_letters(rows)
             if look and not range.empty:
@@ -270,22 +340,48 @@ class Epoch:
     ) -> None:
         rows = result.rows if isinstance(result, Staged) else result
         if isinstance(target, LakeTable) and isinstance(result, Staged) and result.files:
-            stamp = Stamp(
-                self.record.pipeline,
-                self.record.incarnation,
-                self.record.plan,
-                self.cut.epoch,
-                self.cut.time,
-                ranges,
-                self.cut.ends,
-                result.rows,
-            )
-            self.runtime.heads[key] = target.append(result.files, stamp, self.runtime.heads[key])
-            self._commits += 1
-            if self._commits == 1:
-                faults.reach("first-table-committed")
+            stamp, base = self._stamp(ranges, result.rows), self.runtime.heads[key]
+            self._committed(key, target.append(result.files, stamp, base))
         self.objects[key] = self._at(key, ranges)
         self._count(key, rows or 0)
+
+    def _finish_changes(
+        self, task: Task, ranges: Mapping[str, Range], result: StagedChanges
+    ) -> None:
+        """Commit an upsert. Where somebody else has changed a shared table meanwhile, it is prepared again."""
+        keyed, key = self.runtime.keyed[task.key], task.key
+        for _ in range(COLLISIONS):
+            if result.empty:
+                break
+            stamp = self._stamp(ranges, result.rows)
+            try:
+                snapshot = keyed.commit(result, stamp, self.runtime.heads[key])
+            except HeadMoved:
+                result = keyed.stage(self._changes(task, ranges))
+                continue
+            self._committed(key, snapshot)
+            break
+        else:
+            raise ConnectorError(
+                f"{keyed.table.name} was changed by others {COLLISIONS} times while an upsert was prepared",
+                object=key,
+                remedy="nothing was lost: the epoch is taken up again",
+            )
+        self.objects[key] = self._at(key, ranges)
+        self._count(key, result.rows)
+
+    def _stamp(self, ranges: Mapping[str, Range], rows: int) -> Stamp:
+        record, cut = self.record, self.cut
+        return Stamp(
+            record.pipeline, record.incarnation, record.plan,
+            cut.epoch, cut.time, ranges, cut.ends, rows,
+        )  # fmt: skip
+
+    def _committed(self, key: str, snapshot: int) -> None:
+        self.runtime.heads[key] = snapshot
+        self._commits += 1
+        if self._commits == 1:
+            faults.reach("first-table-committed")
 
     def _count(self, key: str, rows: int) -> None:
         if rows:

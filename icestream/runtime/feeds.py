@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pyspark import Accumulator, StorageLevel
 from pyspark.sql import DataFrame
@@ -25,7 +25,7 @@ from icestream.lake.fold import CHANGE_SCHEMA, OFFSET, OP, PARTITION, STREAM, UP
 from icestream.lake.stamp import Range
 from icestream.runtime.decode import Carried, ChangeDecoding, Counts, Decoding
 from icestream.sql.statements import Include
-from icestream.types import backtick, spark_type
+from icestream.types import BIGINT, INTEGER, VARCHAR, backtick, spark_type
 
 RAW_OF_INCLUDE = {"payload": "value", "header": "headers", "file": "stream"}
 
@@ -101,6 +101,23 @@ class OpenFeed:
         frame = self._in_order(frame)
         return Rows(frame, counts.bad, truncates=counts.truncates, unset=counts.unset)
 
+    def changes(self, range: Range, now: str) -> Rows:
+        """The rows of a range of a feed without a key as changes, each of which puts its row there."""
+        if not isinstance(self.decoding, Decoding):
+            rows = self.rows(range, now)
+            return Rows(_upserts(rows.frame), rows.bad)
+        places = {
+            "stream": (STREAM, VARCHAR),
+            "partition": (PARTITION, INTEGER),
+            "offset": (OFFSET, BIGINT),
+        }
+        carried = tuple(Carried(raw, *place) for raw, place in places.items())
+        decoding = replace(self.decoding, carried=(*self.decoding.carried, *carried))
+        raw = self.source.read(range.start, range.end, decoding.raw_columns())
+        counts = self._counts(raw)
+        frame = self.generate(decoding.good(raw, counts), now)
+        return Rows(frame.withColumn(OP, F.lit(UPSERT).cast(CHANGE_SCHEMA[OP])), counts.bad)
+
     def letters(self, range: Range) -> DataFrame:
         """The dead letters of a range."""
         if self.decoding is not None:
@@ -129,14 +146,15 @@ class OpenFeed:
         self.source.close()
 
     def generate(self, frame: DataFrame, now: str) -> DataFrame:
-        """All columns in their declared order, the generated ones computed."""
+        """All columns in their declared order, the generated ones computed; what else the frame has comes after."""
         columns = self.object.columns
+        own = {c.name for c in columns}
+        more = [backtick(name) for name in frame.columns if name not in own]
         if all(c.generated is None for c in columns):
-            return frame.select(*[F.col(backtick(c.name)) for c in columns])
+            return frame.select(*[backtick(c.name) for c in columns], *more)
         texts = [render(c.generated, now=now) if c.generated else backtick(c.name) for c in columns]
-        return frame.selectExpr(
-            *[f"{t} AS {backtick(c.name)}" for t, c in zip(texts, columns, strict=True)]
-        )
+        named = [f"{t} AS {backtick(c.name)}" for t, c in zip(texts, columns, strict=True)]
+        return frame.selectExpr(*named, *more)
 
     def _declared(self) -> tuple[Column, ...]:
         """The columns that the outside fills: neither generated nor included."""

@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from icestream import faults
 from icestream.catalog.graph import Plan, Task, make_plan
@@ -28,6 +29,7 @@ from icestream.errors import (
     SqlError,
 )
 from icestream.lake.catalogs import LAKE, OWNER, SYSTEM, Lake
+from icestream.lake.keyed import KeyedTable
 from icestream.lake.log import EpochLog
 from icestream.lake.stamp import ObjectAt, Offset, Record, Stamp
 from icestream.lake.table import LakeTable
@@ -62,9 +64,11 @@ class Pipeline:
         pipeline: str,
         incarnation: int,
         settings: EngineSettings,
+        indexes: Path,
         notice: Callable[[str], None] = lambda text: None,
     ) -> None:
         self.lake = lake
+        self.indexes = indexes
         self.id = pipeline
         self.incarnation = incarnation
         self.settings = settings
@@ -72,7 +76,7 @@ class Pipeline:
         self.plan = Plan((), ())
         self.record = Record(pipeline, 0, 0, 0, 0)
         log = lake.table(LAKE, SYSTEM, "epochs", owned=True)
-        self.runtime = Runtime(lake.spark, self.plan, EpochLog(log), {}, {}, {}, {}, {})
+        self.runtime = Runtime(lake.spark, self.plan, EpochLog(log), {}, {}, {}, {}, {}, {})
         self.housekeeper = Housekeeper(lake, settings, notice)
         self._pace: dict[str, Pace] = {}
         self._committed: dict[str, float] = {}
@@ -129,6 +133,7 @@ class Pipeline:
             runtime.letters.pop(key)
         for key in [k for k in runtime.targets if k not in tasks]:
             runtime.targets.pop(key)
+            runtime.keyed.pop(key, None)
         for key, feed in feeds.items():
             if key not in runtime.feeds:
                 kind = ConnectorFeed if isinstance(feed.object, Connector) else OpenFeed
@@ -138,7 +143,9 @@ class Pipeline:
                 )
         for key, task in tasks.items():
             if key not in runtime.targets:
-                runtime.targets[key] = open_target(task, self.lake)
+                target = runtime.targets[key] = open_target(task, self.lake)
+                if task.upsert is not None and isinstance(target, LakeTable):
+                    runtime.keyed[key] = KeyedTable(target, task.upsert, self.indexes)
 
     def _tables(self) -> dict[str, LakeTable]:
         """Every Iceberg table the pipeline writes, by the key it has in the record."""

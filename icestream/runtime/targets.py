@@ -87,7 +87,14 @@ def prepare(task: Task, target: Target, lake: Lake) -> None:
                 remedy="choose another name, or drop that table",
             )
         lake.drop(target)
-    lake.create(target, [(c.name, c.type) for c in object.columns], properties={OWNER: object.key})
+    key = task.upsert.key if task.upsert is not None else ()
+    lake.create(
+        target,
+        [(c.name, c.type) for c in object.columns],
+        properties={OWNER: object.key},
+        required=key,
+        identifier=key,
+    )
 
 
 def _evolve(sink: Sink, table: LakeTable, lake: Lake) -> None:
