@@ -559,7 +559,7 @@ class Maker:
         return {n.upper() if self.odd() else n: self.value(n) for n in names if not self.odd()}
 
     def event(self) -> Any:
-        op = self.random.choices("rcudtm", [4, 4, 8, 3, self.odds, self.odds])[0]
+        op: Any = self.random.choices("rcudtm", [4, 4, 8, 3, self.odds, self.odds])[0]
         op = self.random.choice(["x", None, 1, {}]) if self.odd() else op
         before = self.row() if op == "d" or self.random.random() < 0.2 else None
         if op == "u" and isinstance(before, dict) and not self.odd():
