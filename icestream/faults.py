@@ -13,7 +13,11 @@ from collections import Counter
 
 POINTS = (
     "ranges-chosen",
+    "runs-written",
+    "index-covered",
     "files-written",
+    "vectors-written",
+    "delta-read",
     "commit-sent",
     "first-table-committed",
     "tables-committed",

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from icestream import faults
 from icestream.errors import NotSupportedError
 from icestream.lake import keys, vectors
 from icestream.lake.files import LiveFiles
@@ -172,6 +173,7 @@ class KeyIndex:
             made = [write_unit(self.folder, u, self.columns, properties) for u in units]
         else:
             made = self._distributed(units, properties)
+        faults.reach("runs-written")
         runs = (*self.manifest.runs, *(r for r in made if r is not None))
         complete = self.manifest.complete | {files[location] for location in locations}
         self._store(Manifest(files, number, runs, complete))

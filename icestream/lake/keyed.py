@@ -18,6 +18,7 @@ from pyspark.accumulators import AccumulatorParam
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from icestream import faults
 from icestream.lake import vectors
 from icestream.lake.files import LiveFile, LiveFiles, replaced, rows_at
 from icestream.lake.fold import (
@@ -128,6 +129,7 @@ class KeyedTable:
             self._live = LiveFiles(self.table, java, head)
         self._live.java = java
         self.index.cover(self._live)
+        faults.reach("index-covered")
         return self._live
 
     def _stage(self, frame: DataFrame, changes: Changes, live: LiveFiles) -> StagedChanges:
@@ -166,6 +168,7 @@ class KeyedTable:
             else:
                 fresh = [(file, new) for file, new, _ in hit]
                 deletes = vectors.write_position_deletes(live.java, fresh, self.table.jvm)
+            faults.reach("vectors-written")
         marked = {f.location: (d, all) for (f, _, all), d in zip(hit, deletes, strict=True)}
         outdated = [
             old for location, (new, _) in marked.items()

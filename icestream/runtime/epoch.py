@@ -306,7 +306,9 @@ class Epoch:
         assert isinstance(table, LakeTable)
         known = self.runtime.keyed[key].known
         start, end = range.start["snapshot"], range.end["snapshot"]
-        return delta(table, start, end, self._held, known)
+        frame = delta(table, start, end, self._held, known)
+        faults.reach("delta-read")
+        return frame
 
     def _stage_letters(
         self, read: Sequence[tuple[Task, Mapping[str, Range]]]
