@@ -175,14 +175,17 @@ def _starts(hashed: Indices, key: list[pa.Array]) -> Mask:
 def _newest(
     changes: pa.Table, version: Sequence[str], order: Indices, counts: Mask, group: Indices
 ) -> Mask:
-    """Which changes have a version that is not less than any before them, of the same key; NULL is the least."""
+    """Which changes have a version that is not less than any before them, of the same key.
+
+    NULL is the least; NaN is more than every number, as it is in PostgreSQL and Spark.
+    """
     import numpy as np
     import pyarrow as pa
     import pyarrow.compute as pc
 
     from icestream.lake import keys
 
-    columns = pa.table({f"v{i}": changes[name] for i, name in enumerate(version)})
+    columns = pa.table({f"v{i}": _sortable(changes[name]) for i, name in enumerate(version)})
     by_version = pc.sort_indices(
         columns, [(name, "ascending", "at_start") for name in columns.column_names]
     ).to_numpy()
@@ -194,6 +197,19 @@ def _newest(
     rank = np.where(counts, rank[order], -1)
     height = len(order) + 2  # groups ascend, so that one running maximum serves all of them
     return np.asarray(rank + group * height >= np.maximum.accumulate(rank + group * height))
+
+
+def _sortable(column: pa.ChunkedArray) -> pa.ChunkedArray | pa.Array:
+    """Floats as integers of the same order, but for NaN, which Arrow would put beside NULL."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    from icestream.lake import keys
+
+    if not pa.types.is_floating(column.type):
+        return column
+    bits = keys.canonical(column)
+    return pc.if_else(pc.less(bits, 0), pc.bit_wise_xor(bits, 2**63 - 1), bits)
 
 
 def _rows(
@@ -218,6 +234,9 @@ def _rows(
             if name not in (*upsert.key, *upsert.version) and changes[name].null_count
         }
     place = np.arange(len(order))
+    if upsert.conflict == "nothing":  # what comes after the winner tells nothing
+        counts = np.zeros(len(order), bool)
+        counts[winners] = True
     for ordinal, mask in untold.items():
         told = counts & ~mask[order]
         last = np.full(int(group[-1]) + 1 if len(group) else 0, -1)
