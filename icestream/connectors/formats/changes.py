@@ -75,7 +75,7 @@ def changes(
     moved = pc.fill_null(pc.and_(good, pc.equal(op, MOVED)), False)
     columns, unset = outcomes.columns, outcomes.unset
     if not pc.any(moved).as_py():
-        record = pa.array(range(len(op)), pa.int32())
+        record = pa.array(np.arange(len(op), dtype=np.int32))
         if not pc.all(good).as_py():
             columns = [c.filter(good) for c in columns]
             op, record = op.filter(good), record.filter(good)
