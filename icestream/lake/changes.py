@@ -16,9 +16,9 @@ from pyspark.sql import functions as F
 
 from icestream.errors import NotSupportedError, RangeLostError
 from icestream.lake import vectors
-from icestream.lake.files import LiveFile, LiveFiles, iterate, live_rows, rows_at
+from icestream.lake.files import LiveFile, LiveFiles, live_rows, rows_at
 from icestream.lake.fold import DELETE, OFFSET, OP, PARTITION, STREAM, UPSERT
-from icestream.lake.jvm import JavaObject
+from icestream.lake.jvm import JavaObject, iterate
 from icestream.lake.table import LakeTable
 from icestream.lake.vectors import Bits
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pyspark.sql import DataFrame
 
 from icestream.lake import vectors
-from icestream.lake.jvm import JavaObject, Jvm
+from icestream.lake.jvm import JavaObject, Jvm, iterate
 from icestream.lake.table import LakeTable
 from icestream.lake.vectors import Bits
 
@@ -48,7 +48,7 @@ class LiveFiles(Mapping[str, LiveFile]):
             planned = java.newScan().useSnapshot(snapshot).planFiles()
             for task in iterate(planned):
                 file = LiveFile.of(task.file())
-                for delete in task.deletes():
+                for delete in iterate(task.deletes()):
                     positional = str(delete.content()) == "POSITION_DELETES"
                     (file.deletes if positional else file.equality).append(delete)
                 self._files[file.location] = file
@@ -89,13 +89,6 @@ def replaced(old: JavaObject, new: JavaObject) -> bool:
     """Whether a new delete file of a data file takes the old one's place: a vector does, if the old one is for that
     file alone."""
     return str(new.format()) == "PUFFIN" and old.referencedDataFile() is not None
-
-
-def iterate(found: JavaObject) -> Iterator[JavaObject]:
-    """The elements of a Java iterable."""
-    iterator = found.iterator()
-    while iterator.hasNext():
-        yield iterator.next()
 
 
 @contextmanager

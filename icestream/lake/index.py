@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
+import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -19,17 +20,19 @@ from icestream import faults
 from icestream.errors import NotSupportedError
 from icestream.lake import keys, vectors
 from icestream.lake.files import LiveFiles
-from icestream.lake.jvm import JavaObject
+from icestream.lake.jvm import JavaObject, iterate
 from icestream.lake.runs import (
+    LOST,
     KeySource,
     Run,
     merge_runs,
     read_entries,
     write_run,
 )
+from icestream.lake.staging import missing_column
 from icestream.lake.table import LakeTable
 
-VERSION = 1
+VERSION = 2
 MANIFEST = "manifest.json"
 IN_DRIVER = 300_000
 """Keys that the driver indexes or merges itself; more of them are Spark's work."""
@@ -46,7 +49,9 @@ class Manifest:
     next: int = 0
     runs: tuple[Run, ...] = ()
     complete: frozenset[int] = frozenset()
-    """Files whose every key is in the runs."""
+    """Files whose every key is in the runs, but for rows that were deleted in `snapshot`."""
+    snapshot: int | None = None
+    """The table's snapshot that the index was last made complete for."""
 
 
 class KeyIndex:
@@ -72,17 +77,29 @@ class KeyIndex:
     def cover(self, live: LiveFiles) -> None:
         """Make the index complete for these files, and forget what it has of others."""
         self._open(live.java)
+        if not self._on_one_line(live):
+            self._store(Manifest(next=self.manifest.next))
         self._drop_damaged()
         self._forget(live)
-        complete = self.manifest.complete
-        missing = [f for f in live if self.manifest.files.get(f, -1) not in complete]
-        if missing:
-            self._add(live, missing)
-        self._merge(live)
+        self._complete(live)
+        for _ in self.manifest.runs:
+            try:
+                self._merge(live)
+                break
+            except Exception as error:
+                if not self.lose(error):
+                    raise
+                self._complete(live)
+        if self.manifest.snapshot != live.snapshot:
+            self._store(replace(self.manifest, snapshot=live.snapshot))
 
-    def lose(self, name: str) -> None:
-        """A run turned out to be damaged: its files are to be indexed again."""
-        self._keep([r for r in self.manifest.runs if r.name != name])
+    def lose(self, error: Exception) -> bool:
+        """Whether an error says that a run is damaged. Then its files are to be indexed again."""
+        _, found, rest = str(error).partition(LOST)
+        name = rest.partition(";")[0]
+        if found:
+            self._keep([r for r in self.manifest.runs if r.name != name])
+        return bool(found)
 
     def drop(self) -> None:
         """Delete everything."""
@@ -93,6 +110,9 @@ class KeyIndex:
     def _open(self, java: JavaObject) -> None:
         schema = java.schema()
         fields = [schema.findField(name) for name in self.key]
+        for found, name in zip(fields, self.key, strict=True):
+            if found is None:
+                raise missing_column(self.table, name)
         described = [f"{f.fieldId()} {f.type()}" for f in fields]
         identity = json.dumps([str(java.uuid()), described, VERSION, keys.probe()])
         if identity == self._identity:
@@ -108,7 +128,10 @@ class KeyIndex:
 
     def _load(self) -> Manifest:
         try:
-            raw = json.loads((self.folder / MANIFEST).read_text())
+            checksum, _, text = (self.folder / MANIFEST).read_text().partition("\n")
+            if int(checksum) != zlib.crc32(text.encode()):
+                return Manifest()
+            raw = json.loads(text)
             if raw.pop("identity") != self._identity:
                 return Manifest()
             runs = tuple(Run(**{**r, "files": tuple(r["files"])}) for r in raw.pop("runs"))
@@ -124,12 +147,27 @@ class KeyIndex:
             "complete": sorted(manifest.complete),
         }
         new = self.folder / f"{MANIFEST}.new"
-        new.write_text(json.dumps(raw))
+        text = json.dumps(raw)
+        new.write_text(f"{zlib.crc32(text.encode())}\n{text}")
         new.replace(self.folder / MANIFEST)
         gone = {r.name for r in self.manifest.runs} - {r.name for r in manifest.runs}
         self.manifest = manifest
         for name in gone:
             (self.folder / name).unlink(missing_ok=True)
+
+    def _on_one_line(self, live: LiveFiles) -> bool:
+        """Whether these files come after those that the index was made for. Else rows that were deleted may be back:
+        the table was rolled back, or the index is newer than the table."""
+        known = self.manifest.snapshot
+        if known is None or known == live.snapshot:
+            return True
+        at = None if live.snapshot is None else live.java.snapshot(live.snapshot)
+        while at is not None:
+            parent = at.parentId()
+            if known in (at.snapshotId(), parent):
+                return True
+            at = None if parent is None else live.java.snapshot(parent)
+        return False
 
     def _drop_damaged(self) -> None:
         """Runs that are gone or cut off are noticed here; one with other bytes when it is opened."""
@@ -156,6 +194,12 @@ class KeyIndex:
 
     # -- making runs -----------------------------------------------------------------------------
 
+    def _complete(self, live: LiveFiles) -> None:
+        complete = self.manifest.complete
+        missing = [f for f in live if self.manifest.files.get(f, -1) not in complete]
+        if missing:
+            self._add(live, missing)
+
     def _add(self, live: LiveFiles, locations: Sequence[str]) -> None:
         files, number = dict(self.manifest.files), self.manifest.next
         for location in locations:
@@ -176,7 +220,7 @@ class KeyIndex:
         faults.reach("runs-written")
         runs = (*self.manifest.runs, *(r for r in made if r is not None))
         complete = self.manifest.complete | {files[location] for location in locations}
-        self._store(Manifest(files, number, runs, complete))
+        self._store(Manifest(files, number, runs, complete, live.snapshot))
 
     def _distributed(
         self, units: Sequence[Sequence[KeySource]], properties: dict[str, str]
@@ -267,8 +311,10 @@ def _units(
 
 def _properties(java: JavaObject) -> dict[str, str]:
     """How the table's files are reached: what its catalog says about the object store."""
-    found = {str(k): str(v) for k, v in dict(java.io().properties()).items()}
-    return {k: v for k, v in found.items() if k.startswith(("s3.", "client."))}
+    found = (
+        (str(e.getKey()), str(e.getValue())) for e in iterate(java.io().properties().entrySet())
+    )
+    return {k: v for k, v in found if k.startswith(("s3.", "client."))}
 
 
 def _size(path: Path) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from py4j.protocol import Py4JJavaError
@@ -47,6 +47,13 @@ class Jvm:
         for index, item in enumerate(items):
             made[index] = item
         return made
+
+
+def iterate(found: JavaObject) -> Iterator[JavaObject]:
+    """The elements of a Java iterable. Python's own iteration over it would end with a Java exception, which is slow."""
+    iterator = found.iterator()
+    while iterator.hasNext():
+        yield iterator.next()
 
 
 class HeadGuard:

@@ -35,7 +35,7 @@ from icestream.lake.fold import (
 )
 from icestream.lake.index import KeyIndex
 from icestream.lake.jvm import JavaObject
-from icestream.lake.runs import LOST, Run, probe
+from icestream.lake.runs import Run, probe
 from icestream.lake.staging import Staged, stage
 from icestream.lake.stamp import Stamp
 from icestream.lake.table import LakeTable
@@ -178,11 +178,10 @@ class KeyedTable:
 
     def _mend(self, error: Exception, live: LiveFiles) -> bool:
         """Whether an error was a lost run, which has then been made again."""
-        _, found, rest = str(error).partition(LOST)
-        if found:
-            self.index.lose(rest.partition(";")[0])
+        lost = self.index.lose(error)
+        if lost:
             self.index.cover(live)
-        return bool(found)
+        return lost
 
     def _work(
         self,
@@ -261,6 +260,8 @@ class KeyedTable:
             except Exception as error:
                 if not self._mend(error, live):
                     raise
+        else:
+            raise AssertionError("a run of the key index is lost again and again")
         numbers = self.index.numbers(live)
         chosen: list[tuple[LiveFile, Bits]] = []
         for number, bits in found.value.items():

@@ -199,16 +199,24 @@ def probe(folder: str, runs: Sequence[Run], hashed: keys.Hashes, key: Sequence[p
     return Hits(*(np.concatenate(parts) for parts in zip(*found, strict=True)))
 
 
-@lru_cache(maxsize=4096)
 def open_run(folder: str, run: Run) -> pa.Table:
-    """The run, mapped into memory. Its size and checksum are verified when a process opens it first."""
+    """The run, mapped into memory. Its size and checksum are verified when a process opens it first, and when the
+    file is another one than it was then."""
     path = Path(folder) / run.name
     try:
-        if path.stat().st_size != run.size or _checksum(path) != run.checksum:
+        found = path.stat()
+        if found.st_size != run.size:
             raise LostRun(run.name)
-        return pa.ipc.open_file(pa.memory_map(str(path))).read_all()
+        return _mapped(path, run, found.st_ino, found.st_mtime_ns)
     except (OSError, pa.ArrowException):
         raise LostRun(run.name) from None
+
+
+@lru_cache(maxsize=4096)
+def _mapped(path: Path, run: Run, inode: int, written: int) -> pa.Table:
+    if _checksum(path) != run.checksum:
+        raise LostRun(run.name)
+    return pa.ipc.open_file(pa.memory_map(str(path))).read_all()
 
 
 def _checksum(path: Path) -> int:

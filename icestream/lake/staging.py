@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 
 from icestream import faults
 from icestream.errors import LakeError
-from icestream.lake.jvm import JavaObject
+from icestream.lake.jvm import JavaObject, iterate
 from icestream.lake.table import LakeTable
 from icestream.types import backtick
 
@@ -34,14 +34,10 @@ def stage(frame: DataFrame, table: LakeTable) -> Staged:
     """
     java = table.load()
     schema = java.schema()
-    names = [str(field.name()) for field in schema.columns()]
+    names = [str(field.name()) for field in iterate(schema.columns())]
     have = set(frame.columns)
     if lost := sorted(have - set(names) - set(LINEAGE)):
-        raise LakeError(
-            f"{table.name} no longer has the column {lost[0]!r}",
-            object=table.name,
-            remedy="add it back, or drop the object and create it with the columns that remain",
-        )
+        raise missing_column(table, lost[0])
     columns = [F.col(backtick(n)) if n in have else F.lit(None).alias(n) for n in names]
     version = java.operations().current().formatVersion()
     if version >= 3:
@@ -51,9 +47,18 @@ def stage(frame: DataFrame, table: LakeTable) -> Staged:
         "rewritten-file-scan-task-set-id", key
     ).option("check-nullability", "false").mode("append").save(table.sql)
     coordinator = table.jvm.iceberg.spark.FileRewriteCoordinator.get()
-    files = list(coordinator.fetchNewFiles(java, key))
+    files = list(iterate(coordinator.fetchNewFiles(java, key)))
     coordinator.clearRewrite(java, key)
     faults.reach("files-written")
     return Staged(
         files, sum(f.recordCount() for f in files), sum(f.fileSizeInBytes() for f in files)
+    )
+
+
+def missing_column(table: LakeTable, name: str) -> LakeError:
+    """Somebody has dropped or renamed a column that is written."""
+    return LakeError(
+        f"{table.name} no longer has the column {name!r}",
+        object=table.name,
+        remedy="add it back, or drop the object and create it with the columns that remain",
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -89,9 +90,9 @@ class LakeTable:
         java = java or self.load()
         current = java.currentSnapshot()
         while current is not None:
-            parent = current.parentId()
-            summary = {str(k): str(v) for k, v in dict(current.summary()).items()}
-            yield Snapshot(current.snapshotId(), parent, str(current.operation()), summary)
+            raw = json.loads(self.jvm.iceberg.SnapshotParser.toJson(current))
+            parent, summary = raw.get("parent-snapshot-id"), raw["summary"]
+            yield Snapshot(raw["snapshot-id"], parent, summary.pop("operation"), summary)
             current = java.snapshot(parent) if parent is not None else None
 
     def uuid(self) -> str:

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyroaring import BitMap64
 
-from icestream.lake.jvm import JavaObject, Jvm
+from icestream.lake.jvm import JavaObject, Jvm, iterate
 
 if TYPE_CHECKING:
     from icestream.lake.files import LiveFile
@@ -89,7 +89,7 @@ def write_vectors(
         )
         writer.write(blob)
     writer.finish()
-    size, blobs = writer.fileSize(), list(writer.writtenBlobsMetadata())
+    size, blobs = writer.fileSize(), list(iterate(writer.writtenBlobsMetadata()))
     writer.close()
     return [
         _describe(java, file, jvm.iceberg.FileFormat.PUFFIN, location, size, len(bits), jvm)
