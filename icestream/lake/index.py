@@ -102,8 +102,10 @@ class KeyIndex:
         return bool(found)
 
     def drop(self) -> None:
-        """Delete everything."""
-        shutil.rmtree(self.folder, ignore_errors=True)
+        """Delete everything there is for the key of this table."""
+        if self._identity:
+            shutil.rmtree(self.folder, ignore_errors=True)
+            self._identity = ""
 
     # -- the manifest ----------------------------------------------------------------------------
 

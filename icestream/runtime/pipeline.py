@@ -133,7 +133,8 @@ class Pipeline:
             runtime.letters.pop(key)
         for key in [k for k in runtime.targets if k not in tasks]:
             runtime.targets.pop(key)
-            runtime.keyed.pop(key, None)
+            if key in runtime.keyed:
+                runtime.keyed.pop(key).index.drop()
         for key, feed in feeds.items():
             if key not in runtime.feeds:
                 kind = ConnectorFeed if isinstance(feed.object, Connector) else OpenFeed
