@@ -22,7 +22,7 @@ _SEED = np.uint64(0x2545F4914F6CDD1D)
 
 
 def canonical(column: pa.Array | pa.ChunkedArray) -> pa.Array:
-    """The column in its comparable form: int64, decimal128(38, scale) or large_binary."""
+    """The column in its comparable form: int64, decimal128(38, scale), large_binary, or null where nothing is known."""
     array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     if isinstance(array, pa.ChunkedArray):  # of several chunks that do not combine
         array = pa.concat_arrays(array.chunks)
@@ -45,7 +45,7 @@ def canonical(column: pa.Array | pa.ChunkedArray) -> pa.Array:
     if pa.types.is_boolean(type) or pa.types.is_integer(type):
         return array.cast(pa.int64())
     if pa.types.is_null(type):
-        return array.cast(pa.int64())
+        return array
     return array.cast(pa.large_binary())
 
 
@@ -53,11 +53,10 @@ def hashes(columns: Sequence[pa.Array]) -> Hashes:
     """A hash of each row of canonical columns."""
     state = np.full(len(columns[0]), _SEED, np.uint64)
     for column in columns:
-        lanes = _lanes(column)
+        words = _words(column)
         if column.null_count:
-            lanes = [np.where(_nulls(column), _NULL, lane) for lane in lanes]
-        for lane in lanes:
-            state = _mix(state ^ lane) + _NULL
+            words = np.where(_nulls(column), _NULL, words)
+        state = _mix(state ^ words) + _NULL
     return state.view(np.int64)
 
 
@@ -65,25 +64,32 @@ def equal(left: Sequence[pa.Array], right: Sequence[pa.Array]) -> npt.NDArray[np
     """Row by row: whether the keys are the same."""
     same = np.ones(len(left[0]), bool)
     for a, b in zip(left, right, strict=True):
-        equal = pc.fill_null(pc.equal(a, b), False)
-        if a.null_count and b.null_count:
-            equal = pc.or_(equal, pc.and_(a.is_null(), b.is_null()))
+        if pa.types.is_null(a.type) or pa.types.is_null(b.type):
+            equal = pc.and_(a.is_null(), b.is_null())
+        else:
+            equal = pc.fill_null(pc.equal(a, b), False)
+            if a.null_count and b.null_count:
+                equal = pc.or_(equal, pc.and_(a.is_null(), b.is_null()))
         same &= equal.to_numpy(zero_copy_only=False)
     return same
 
 
-def _lanes(column: pa.Array) -> list[npt.NDArray[np.uint64]]:
-    """64-bit words that tell the values apart (nearly, for bytes)."""
+def _words(column: pa.Array) -> npt.NDArray[np.uint64]:
+    """A 64-bit word for each value; NULL has any."""
+    if pa.types.is_null(column.type):
+        return np.zeros(len(column), np.uint64)
     if pa.types.is_int64(column.type):
-        return [pc.fill_null(column, 0).to_numpy().view(np.uint64)]
+        integers: npt.NDArray[np.uint64] = pc.fill_null(column, 0).to_numpy().view(np.uint64)
+        return integers
     if pa.types.is_decimal(column.type):
         words = np.frombuffer(column.buffers()[1], np.uint64)
         words = words[2 * column.offset : 2 * (column.offset + len(column))]
-        return [words[0::2], words[1::2]]
+        return _mix(words[0::2]) ^ words[1::2]
     from pandas.util import hash_array
 
     values: Any = pc.fill_null(column, b"").to_numpy(zero_copy_only=False)
-    return [hash_array(values, categorize=False)]
+    hashed: npt.NDArray[np.uint64] = hash_array(values, categorize=False)
+    return hashed
 
 
 def _nulls(column: pa.Array) -> npt.NDArray[np.bool_]:
@@ -100,5 +106,9 @@ def _mix(x: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
 
 def probe() -> int:
     """The hash of fixed rows, kept beside every index, so that one made with another hash is noticed."""
-    rows = [pa.array([1, None], pa.int64()), pa.array([b"icestream", b""], pa.large_binary())]
+    rows = [
+        pa.array([1, None], pa.int64()),
+        pa.array([b"icestream", b""], pa.large_binary()),
+        pa.array([None, 3], pa.decimal128(38, 2)),
+    ]
     return int(hashes(rows).sum())

@@ -7,7 +7,6 @@ it depends on data files alone, and those never change.
 
 from __future__ import annotations
 
-import os
 import uuid
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,7 +14,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote, urlparse
+from urllib.parse import urlparse
 
 import numpy as np
 import numpy.typing as npt
@@ -94,8 +93,7 @@ def read_entries(
             if group % source.of == source.share:
                 found = file.read_row_group(group, columns=wanted)
                 key = [
-                    keys.canonical(found[n]) if n is not None else pa.nulls(count, pa.int64())
-                    for n in names
+                    keys.canonical(found[n]) if n is not None else pa.nulls(count) for n in names
                 ]
                 yield _entries(source, start, count, key, found[row_id] if row_id else None)
             start += count
@@ -242,12 +240,17 @@ def _column(schema: pa.Schema, id: int, name: str | None) -> str | None:
 
 
 def _open(location: str, properties: Mapping[str, str]) -> pa.NativeFile:
-    """A data file, wherever the table's own file access would find it."""
-    url = urlparse(location)
-    if url.scheme in ("", "file"):
-        return pa.OSFile(os.path.abspath(unquote(url.path) if "%" in url.path else url.path))
-    if url.scheme in ("s3", "s3a", "s3n"):
-        return _s3(tuple(sorted(properties.items()))).open_input_file(f"{url.netloc}{url.path}")
+    """A data file, wherever the table's own file access would find it.
+
+    Locations are not URLs: whatever is in them, also a percent sign, is in the file's name.
+    """
+    scheme, colon, path = location.partition(":")
+    if not colon or "/" in scheme:
+        return pa.OSFile(location)
+    if scheme == "file":
+        return pa.OSFile(f"/{path.lstrip('/')}")
+    if scheme in ("s3", "s3a", "s3n"):
+        return _s3(tuple(sorted(properties.items()))).open_input_file(path.lstrip("/"))
     files, path = pyarrow.fs.FileSystem.from_uri(location)
     return files.open_input_file(path)
 
