@@ -200,6 +200,8 @@ def packages() -> str:
         "engine": "always",
         "broker": "`make demo`, `icestream dev kafka`, tests",
         "aws": "Glue, and Iceberg tables on S3",
+        "connect": "tests: a Kafka Connect worker",
+        "debezium": "tests: change events of a real PostgreSQL",
         "rest-fixture": "tests: a REST catalog",
     }
     rows = [(g.name, ", ".join(f"`{p}`" for p in g.packages), use[g.name]) for g in GROUPS.values()]
