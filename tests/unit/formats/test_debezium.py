@@ -19,7 +19,6 @@ from icestream import types as t
 from icestream.connectors.formats import FieldSpec, blocks, registry
 from icestream.connectors.formats.debezium import PLACEHOLDER, DebeziumDecoder, Unavailable
 from icestream.lake.fold import OFFSET, OP, PARTITION, STREAM, UNSET
-from icestream.runtime.decode import Carried, ChangeDecoding, letters_of
 from icestream.sql.options import Setting, Settings
 from tests.unit.formats.changes import reasons, run, same, told
 
@@ -457,6 +456,8 @@ def batch(*records: tuple[Any, Any]) -> pa.RecordBatch:
 
 def test_what_the_executors_do() -> None:
     """INCLUDE key AS k, PRIMARY KEY (k): changes with their places, and dead letters."""
+    from icestream.runtime.decode import Carried, ChangeDecoding, letters_of
+
     key = Carried("key", "k", t.BYTEA, key=True)
     decoding = ChangeDecoding(DebeziumDecoder((NAME,)), (key,))
     assert decoding.raw_columns() == ["value", "key", "stream", "partition", "offset"]
@@ -590,7 +591,7 @@ class Maker:
         return key, text  # fmt: skip
 
 
-@settings(max_examples=40, deadline=None, database=None)
+@settings(max_examples=20, deadline=None, database=None)
 @given(st.integers(0, 2**32))
 def test_the_two_ways_agree(seed: int) -> None:
     make = Maker(seed)

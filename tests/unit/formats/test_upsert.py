@@ -193,7 +193,7 @@ class Maker:
         return choice([None, *RAW]) if self.random.random() < self.odds else row
 
 
-@settings(max_examples=40, deadline=None, database=None)
+@settings(max_examples=20, deadline=None, database=None)
 @given(st.integers(0, 2**32))
 def test_the_two_ways_agree(seed: int) -> None:
     make = Maker(seed)
