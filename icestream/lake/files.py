@@ -71,10 +71,16 @@ class LiveFiles(Mapping[str, LiveFile]):
         return file.dead
 
     def advanced(
-        self, java: JavaObject, snapshot: int, marked: Mapping[str, tuple[JavaObject, Bits]]
+        self,
+        java: JavaObject,
+        snapshot: int,
+        marked: Mapping[str, tuple[JavaObject, Bits]],
+        emptied: Sequence[LiveFile],
     ) -> LiveFiles:
-        """The files after a commit of ours on top of this snapshot: what it added, and what it newly marked."""
+        """The files after a commit of ours on top of this snapshot: what it added, newly marked and removed."""
         self.java, self.snapshot = java, snapshot
+        for gone in emptied:
+            del self._files[gone.location]
         for location, (delete, dead) in marked.items():
             file = self._files[location]
             kept = [d for d in file.deletes if not replaced(d, delete)]

@@ -66,6 +66,26 @@ class KeyIndex:
         self.manifest = Manifest()
         self._identity = ""
 
+    def open(self, java: JavaObject) -> None:
+        """Find what there is for the key's columns as the table has them now."""
+        schema = java.schema()
+        fields = [schema.findField(name) for name in self.key]
+        for found, name in zip(fields, self.key, strict=True):
+            if found is None:
+                raise missing_column(self.table, name)
+        described = [f"{f.fieldId()} {f.type()}" for f in fields]
+        identity = json.dumps([str(java.uuid()), described, VERSION, keys.probe()])
+        if identity == self._identity:
+            return
+        for found, name in zip(fields, self.key, strict=True):
+            if str(found.type()).split("(")[0].split("[")[0] in ("uuid", "fixed", "time"):
+                raise NotSupportedError(f"a key column of type {found.type()} ({name})")
+        self._identity = identity
+        self.columns = tuple((f.fieldId(), n) for f, n in zip(fields, self.key, strict=True))
+        digest = hashlib.sha256(identity.encode()).hexdigest()[:16]
+        self.folder = self.root / str(java.uuid()) / digest
+        self.manifest = self._load()
+
     def numbers(self, live: LiveFiles) -> dict[int, str]:
         """The data files that count, by their numbers in the runs."""
         return {self.manifest.files[location]: location for location in live}
@@ -76,7 +96,7 @@ class KeyIndex:
 
     def cover(self, live: LiveFiles) -> None:
         """Make the index complete for these files, and forget what it has of others."""
-        self._open(live.java)
+        self.open(live.java)
         if not self._on_one_line(live):
             self._store(Manifest(next=self.manifest.next))
         self._drop_damaged()
@@ -108,25 +128,6 @@ class KeyIndex:
             self._identity = ""
 
     # -- the manifest ----------------------------------------------------------------------------
-
-    def _open(self, java: JavaObject) -> None:
-        schema = java.schema()
-        fields = [schema.findField(name) for name in self.key]
-        for found, name in zip(fields, self.key, strict=True):
-            if found is None:
-                raise missing_column(self.table, name)
-        described = [f"{f.fieldId()} {f.type()}" for f in fields]
-        identity = json.dumps([str(java.uuid()), described, VERSION, keys.probe()])
-        if identity == self._identity:
-            return
-        for found, name in zip(fields, self.key, strict=True):
-            if str(found.type()).split("(")[0].split("[")[0] in ("uuid", "fixed", "time"):
-                raise NotSupportedError(f"a key column of type {found.type()} ({name})")
-        self._identity = identity
-        self.columns = tuple((f.fieldId(), n) for f, n in zip(fields, self.key, strict=True))
-        digest = hashlib.sha256(identity.encode()).hexdigest()[:16]
-        self.folder = self.root / str(java.uuid()) / digest
-        self.manifest = self._load()
 
     def _load(self) -> Manifest:
         try:

@@ -98,21 +98,26 @@ class KeyedTable:
 
     # -- preparing -------------------------------------------------------------------------------
 
+    def check(self) -> None:
+        """Whether the table has the key's columns, of types that can be looked up; an error otherwise."""
+        self.index.open(self.table.load())
+
     def stage(self, changes: Changes) -> StagedChanges:
         """Fold the changes, write the new rows, find and mark the old ones. Nothing is visible yet."""
         live = self._files()
         if changes.truncates is not None and changes.truncates.value:
             return self._stage_after_truncates(changes, live)
-        told = changes.unset is None or not (self._untold or changes.unset.value)
-        if self.upsert.needs_stored or not told:
+        with_stored = self.upsert.needs_stored or self._untold
+        if with_stored:
             result = self._stage_with_stored(changes, live)
         else:
             result = self._stage(changes.frame, changes, live)
         if changes.truncates is not None and changes.truncates.value:
             return self._stage_after_truncates(changes, live)
-        if told and changes.unset is not None and changes.unset.value:
-            self._untold = True  # from now on, count on it
-            return self._stage_with_stored(changes, live)
+        if changes.unset is not None:
+            self._untold = bool(changes.unset.value)  # and probably in the next epoch too
+            if self._untold and not with_stored:
+                return self._stage_with_stored(changes, live)
         return result
 
     @property
@@ -139,7 +144,7 @@ class KeyedTable:
             work = self._work(changes.columns, live, found, vanished)
             rows = self._gathered(frame, changes).mapInArrow(work.run, self._schema(frame, changes))
             try:
-                staged = stage(changes.finish(rows), self.table)
+                staged = stage(changes.finish(rows), self.table, format="parquet")
                 break
             except Exception as error:
                 if not self._mend(error, live):
@@ -151,14 +156,19 @@ class KeyedTable:
     def _mark(
         self, staged: Staged, found: Mapping[int, Bits], live: LiveFiles, rows: int
     ) -> StagedChanges:
-        """Write the delete files for the positions found that are not deleted yet."""
+        """Write the delete files for the positions found that are not deleted yet; a file with no other rows goes."""
         numbers = self.index.numbers(live)
         hit: list[tuple[LiveFile, Bits, Bits]] = []
+        emptied: list[LiveFile] = []
         for number, bits in found.items():
             if number in numbers:
                 file = live[numbers[number]]
                 dead = live.dead(file.location)
-                if new := bits - dead:
+                if not (new := bits - dead):
+                    continue
+                if len(dead) + len(new) == file.rows:
+                    emptied.append(file)
+                else:
                     hit.append((file, new, dead | new))
         deletes: list[JavaObject] = []
         if hit:
@@ -174,7 +184,7 @@ class KeyedTable:
             old for location, (new, _) in marked.items()
             for old in live[location].deletes if replaced(old, new)
         ]  # fmt: skip
-        return StagedChanges(live.snapshot, staged, marked, outdated, rows=rows)
+        return StagedChanges(live.snapshot, staged, marked, outdated, emptied, rows)
 
     def _mend(self, error: Exception, live: LiveFiles) -> bool:
         """Whether an error was a lost run, which has then been made again."""
@@ -249,7 +259,9 @@ class KeyedTable:
     def _locate(
         self, frame: DataFrame, changes: Changes, live: LiveFiles
     ) -> list[tuple[LiveFile, Bits]]:
-        """Where the stored rows of the changed keys are."""
+        """Where the stored rows of the changed keys are; only those that matter."""
+        if not self.upsert.needs_stored:
+            frame = frame.filter(F.col(UNSET).isNotNull())
         for _ in range(ATTEMPTS):
             found = self.table.jvm.spark.sparkContext.accumulator({}, _Union())
             vanished = self.table.jvm.spark.sparkContext.accumulator(0)
@@ -319,9 +331,9 @@ class KeyedTable:
 
         snapshot = self.table.commit(update, stamp, base, {}, only_on=staged.base)
         java = self.table.load()
-        on_top = java.currentSnapshot().snapshotId() == snapshot and not staged.emptied
+        on_top = java.currentSnapshot().snapshotId() == snapshot
         if on_top and self._live is not None and self._live.snapshot == staged.base:
-            self._live = self._live.advanced(java, snapshot, staged.marked)
+            self._live = self._live.advanced(java, snapshot, staged.marked, staged.emptied)
         else:
             self._live = None
         return snapshot

@@ -26,11 +26,12 @@ class Staged:
     bytes: int
 
 
-def stage(frame: DataFrame, table: LakeTable) -> Staged:
+def stage(frame: DataFrame, table: LakeTable, *, format: str | None = None) -> Staged:
     """Write the frame with Spark's own Iceberg writer, distributed, and hand back the uncommitted files.
 
     The frame's columns are matched by name; columns the table has beyond them are written as NULL. A column
-    `_row_id` says which row of the table each one is a new version of.
+    `_row_id` says which row of the table each one is a new version of. `format`: of the files, whatever the table's
+    own is.
     """
     java = table.load()
     schema = java.schema()
@@ -43,9 +44,10 @@ def stage(frame: DataFrame, table: LakeTable) -> Staged:
     if version >= 3:
         columns += [F.col(n) if n in have else F.lit(None).cast("bigint").alias(n) for n in LINEAGE]
     key = str(uuid.uuid4())
-    frame.select(*columns).write.format("iceberg").option(
-        "rewritten-file-scan-task-set-id", key
-    ).option("check-nullability", "false").mode("append").save(table.sql)
+    options = {"rewritten-file-scan-task-set-id": key, "check-nullability": "false"}
+    if format is not None:
+        options["write-format"] = format
+    frame.select(*columns).write.format("iceberg").options(**options).mode("append").save(table.sql)
     coordinator = table.jvm.iceberg.spark.FileRewriteCoordinator.get()
     files = list(iterate(coordinator.fetchNewFiles(java, key)))
     coordinator.clearRewrite(java, key)

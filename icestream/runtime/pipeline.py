@@ -229,6 +229,8 @@ class Pipeline:
                 target = self.runtime.targets[task.key]
                 self._check_alone(task.key, target)
                 prepare(task, target, self.lake)
+                if task.key in self.runtime.keyed:
+                    self.runtime.keyed[task.key].check()
                 begin = self._start(task, sources, objects)
                 objects[task.key] = self._first(task.key, target, begin)
         self.record = replace(self.record, objects=objects, sources=sources)
