@@ -17,7 +17,9 @@ class Jvm:
 
     def __init__(self, spark: SparkSession) -> None:
         self.spark = spark
-        self.java = spark._jvm.java
+        java = spark._jvm.java
+        self.bytes = java.nio.ByteBuffer.wrap
+        self._list, self._map = java.util.ArrayList, java.util.HashMap  # every dot is a call
         self.iceberg = spark._jvm.org.apache.iceberg
         self._sessions = spark._jvm.org.apache.spark.sql.classic.SparkSession
         ensure_callback_server_started(spark.sparkContext._gateway)
@@ -29,14 +31,14 @@ class Jvm:
 
     def list(self, items: Iterable[object]) -> JavaObject:
         """A java.util.List of those items."""
-        made = self.java.util.ArrayList()
+        made = self._list()
         for item in items:
             made.add(item)
         return made
 
     def map(self, items: Mapping[str, str]) -> JavaObject:
         """A java.util.Map of those texts."""
-        made = self.java.util.HashMap()
+        made = self._map()
         for key, value in items.items():
             made.put(key, value)
         return made

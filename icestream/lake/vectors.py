@@ -75,24 +75,18 @@ def write_vectors(
     """One Puffin file with a vector for each data file; gives the delete files to commit."""
     location = java.locationProvider().newDataLocation(f"{uuid.uuid4()}-vectors.puffin")
     puffin = jvm.iceberg.puffin
+    kind, plain, fields = puffin.Blob, puffin.PuffinCompressionCodec.NONE, jvm.list([ROW_POSITION])
     writer = puffin.Puffin.write(java.io().newOutputFile(location)).createdBy("icestream").build()
     for file, bits in marked:
         properties = {"referenced-data-file": file.location, "cardinality": str(len(bits))}
-        blob = puffin.Blob(
-            BLOB,
-            jvm.list([ROW_POSITION]),
-            -1,
-            -1,
-            jvm.java.nio.ByteBuffer.wrap(encode(bits)),
-            puffin.PuffinCompressionCodec.NONE,
-            jvm.map(properties),
-        )
-        writer.write(blob)
+        content = jvm.bytes(encode(bits))
+        writer.write(kind(BLOB, fields, -1, -1, content, plain, jvm.map(properties)))
     writer.finish()
     size, blobs = writer.fileSize(), list(iterate(writer.writtenBlobsMetadata()))
     writer.close()
+    describe = _Describer(java, jvm.iceberg.FileFormat.PUFFIN, jvm)
     return [
-        _describe(java, file, jvm.iceberg.FileFormat.PUFFIN, location, size, len(bits), jvm)
+        describe(file, location, size, len(bits))
         .withContentOffset(blob.offset())
         .withContentSizeInBytes(blob.length())
         .build()
@@ -110,51 +104,58 @@ def write_position_deletes(
             pa.field("pos", pa.int64(), False, {"PARQUET:field_id": str(POSITION_ID)}),
         ]
     )
+    describe = _Describer(java, jvm.iceberg.FileFormat.PARQUET, jvm)
+    measure = jvm.iceberg.parquet.ParquetUtil.fileMetrics
+    config = jvm.iceberg.MetricsConfig.forPositionDelete(java)
+    provider, access = java.locationProvider(), java.io()
     written = []
     for file, bits in marked:
         name = f"{uuid.uuid4()}-deletes.parquet"
-        spec = java.specs().get(file.java.specId())
-        provider = java.locationProvider()
+        spec, partitioned = describe.spec(file)
         location = (
-            provider.newDataLocation(name)
-            if spec.isUnpartitioned()
-            else provider.newDataLocation(spec, file.java.partition(), name)
+            provider.newDataLocation(spec, file.java.partition(), name)
+            if partitioned
+            else provider.newDataLocation(name)
         )
         positions = pa.array(bits.to_array(), pa.int64())
         paths = pa.repeat(file.location, len(positions))
         buffer = io.BytesIO()
         pq.write_table(pa.table([paths, positions], schema=schema), buffer, compression="zstd")
-        out = java.io().newOutputFile(location).createOrOverwrite()
+        out = access.newOutputFile(location).createOrOverwrite()
         out.write(buffer.getvalue())
         out.close()
-        described = _describe(
-            java, file, jvm.iceberg.FileFormat.PARQUET, location, buffer.tell(), len(bits), jvm
-        )
-        metrics = jvm.iceberg.parquet.ParquetUtil.fileMetrics(
-            java.io().newInputFile(location), jvm.iceberg.MetricsConfig.forPositionDelete(java)
-        )
+        metrics = measure(access.newInputFile(location), config)
+        described = describe(file, location, buffer.tell(), len(bits))
         written.append(described.withMetrics(metrics).build())
     return written
 
 
-def _describe(
-    java: JavaObject,
-    file: LiveFile,
-    format: JavaObject,
-    location: str,
-    size: int,
-    count: int,
-    jvm: Jvm,
-) -> JavaObject:
-    """A delete file of the data file's own spec and partition: any other would resurrect rows under a filter."""
-    spec = java.specs().get(file.java.specId())
-    builder = (
-        jvm.iceberg.FileMetadata.deleteFileBuilder(spec)
-        .ofPositionDeletes()
-        .withFormat(format)
-        .withPath(location)
-        .withFileSizeInBytes(size)
-        .withRecordCount(count)
-        .withReferencedDataFile(file.location)
-    )
-    return builder if spec.isUnpartitioned() else builder.withPartition(file.java.partition())
+class _Describer:
+    """Builders of delete files, each of its data file's own spec and partition: any other would resurrect rows under
+    a filter."""
+
+    def __init__(self, java: JavaObject, format: JavaObject, jvm: Jvm) -> None:
+        self.java, self.format = java, format
+        self.builder = jvm.iceberg.FileMetadata.deleteFileBuilder
+        self._specs: dict[int, tuple[JavaObject, bool]] = {}
+
+    def spec(self, file: LiveFile) -> tuple[JavaObject, bool]:
+        """The data file's spec, and whether it partitions."""
+        number = file.java.specId()
+        if number not in self._specs:
+            spec = self.java.specs().get(number)
+            self._specs[number] = (spec, not spec.isUnpartitioned())
+        return self._specs[number]
+
+    def __call__(self, file: LiveFile, location: str, size: int, count: int) -> JavaObject:
+        spec, partitioned = self.spec(file)
+        builder = (
+            self.builder(spec)
+            .ofPositionDeletes()
+            .withFormat(self.format)
+            .withPath(location)
+            .withFileSizeInBytes(size)
+            .withRecordCount(count)
+            .withReferencedDataFile(file.location)
+        )
+        return builder.withPartition(file.java.partition()) if partitioned else builder

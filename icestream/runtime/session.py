@@ -105,6 +105,7 @@ def warm(spark: SparkSession) -> threading.Thread:
 
     def passing(batches: Iterator[Any]) -> Iterator[Any]:
         from icestream.connectors.formats import json  # noqa: F401
+        from icestream.lake import keyed  # noqa: F401
 
         return batches
 
