@@ -38,7 +38,7 @@ from icestream.lake.jvm import JavaObject
 from icestream.lake.runs import Run, probe
 from icestream.lake.staging import Staged, stage
 from icestream.lake.stamp import Stamp
-from icestream.lake.table import LakeTable
+from icestream.lake.table import EMPTY, LakeTable
 from icestream.lake.vectors import Bits
 from icestream.types import backtick
 
@@ -329,7 +329,8 @@ class KeyedTable:
             delta.validateNoConflictingDeleteFiles()
             return delta
 
-        snapshot = self.table.commit(update, stamp, base, {}, only_on=staged.base)
+        only_on = EMPTY if staged.base is None else staged.base
+        snapshot = self.table.commit(update, stamp, base, {}, only_on=only_on)
         java = self.table.load()
         on_top = java.currentSnapshot().snapshotId() == snapshot
         if on_top and self._live is not None and self._live.snapshot == staged.base:

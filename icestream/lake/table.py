@@ -24,6 +24,8 @@ from icestream.lake.stamp import STAMP, Stamp
 from icestream.types import backtick
 
 ATTEMPTS = 8
+EMPTY = -1
+"""In place of a snapshot's id: there is none yet."""
 
 
 @dataclass(frozen=True)
@@ -131,7 +133,8 @@ class LakeTable:
     ) -> int:
         """Run one guarded, stamped snapshot update; any exception counts as an unknown outcome until looked at.
 
-        `only_on`: the update says which rows of that snapshot go, so it is never moved on top of another one.
+        `only_on`: the update says which rows of that snapshot (EMPTY: of none) go, so it is never moved on top of
+        another one.
         """
         failure: Py4JJavaError | None = None
         for attempt in range(ATTEMPTS):
@@ -139,7 +142,7 @@ class LakeTable:
             base, done = self.reconcile(java, stamp, base)
             if done is not None:
                 return done
-            if only_on is not None and base != only_on:
+            if only_on is not None and only_on != (EMPTY if base is None else base):
                 raise HeadMoved
             operation = update(java)
             operation.set(STAMP, stamp.to_json())
