@@ -48,6 +48,8 @@ class Stamp:
     rows: int = 0
     """Rows that the commit added."""
     fence: bool = False
+    log: int | None = None
+    """The snapshot of the epoch log that the epoch was built on: a log without it is not this epoch's."""
 
     def to_json(self) -> str:
         """The text kept in the snapshot summary."""

@@ -376,7 +376,7 @@ class Epoch:
         record, cut = self.record, self.cut
         return Stamp(
             record.pipeline, record.incarnation, record.plan,
-            cut.epoch, cut.time, ranges, cut.ends, rows,
+            cut.epoch, cut.time, ranges, cut.ends, rows, log=self.runtime.log.head,
         )  # fmt: skip
 
     def _committed(self, key: str, snapshot: int) -> None:

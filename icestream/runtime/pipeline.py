@@ -160,6 +160,8 @@ class Pipeline:
     def _recover(self) -> None:
         """Fence every table, then complete the epoch that was interrupted, if one was."""
         self.record = self.runtime.log.newest() or self.record
+        if self.record.incarnation > self.incarnation:
+            raise FencedError("another process has taken over this home; this one stops")
         stamps = self._fence()
         faults.reach("recovery-fenced")
         self._roll_forward(stamps)
@@ -180,7 +182,13 @@ class Pipeline:
                     object=key,
                     remedy="drop and create the object to start over",
                 )
-            stamps[key], self.runtime.heads[key] = table.fence(self._mark(), at.snapshot)
+            try:
+                stamps[key], self.runtime.heads[key] = table.fence(self._mark(), at.snapshot)
+            except FencedError:
+                newest = EpochLog(self.runtime.log.table).newest()
+                if newest is None or newest.incarnation > self.incarnation:
+                    raise
+                raise _older_home(key, "carries the mark of a later start") from None
             self.runtime.uuids[key] = at.uuid or table.uuid()
         return stamps
 
@@ -195,19 +203,19 @@ class Pipeline:
             return
         first = next(iter(ahead.values()))
         expected = self.record.epoch + 1
+        logged = {i for s in self.runtime.log.table.ancestry() for i in (s.id, s.parent)}
         for key, stamp in ahead.items():
             if stamp.epoch != expected or stamp.cut != first.cut:
-                raise LakeError(
-                    f"{key} was written up to epoch {stamp.epoch}, but the log ends at epoch {self.record.epoch}",
-                    object=key,
-                    remedy="this home is older than its tables; use the newest copy of it",
+                raise _older_home(
+                    key,
+                    f"was written up to epoch {stamp.epoch}, but the log ends at epoch {self.record.epoch}",
                 )
+            if stamp.log is not None and stamp.log not in logged:
+                raise _older_home(key, f"has an epoch {stamp.epoch} that another log began")
             for source, range in stamp.ranges.items():
-                if not source.startswith("@") and range.start != self.record.position(key, source):
-                    raise LakeError(
-                        f"epoch {stamp.epoch} of {key} began elsewhere than the log says",
-                        object=key,
-                        remedy="this home is older than its tables; use the newest copy of it",
+                if range.start != self.record.position(key, source):
+                    raise _older_home(
+                        key, f"began its epoch {stamp.epoch} elsewhere than the log says"
                     )
         self.notice(f"completing epoch {expected}, which a previous run left unfinished")
         due = frozenset(t.key for t in self.plan.tasks if t.key in self.record.objects)
@@ -464,6 +472,14 @@ class Pipeline:
         for target in self.runtime.targets.values():
             if not isinstance(target, LakeTable):
                 target.close()
+
+
+def _older_home(key: str, what: str) -> LakeError:
+    return LakeError(
+        f"{key} {what}",
+        object=key,
+        remedy="this home is older than its tables; use the newest copy of it",
+    )
 
 
 def _budget(rate: float | None, settings: EngineSettings) -> int:
