@@ -85,21 +85,29 @@ class Goal:
     aim: str
     found: float | None
     reached: bool | None
+    cpu: float | None = None
+    """The same by CPU seconds, which the neighbours' load changes less."""
 
 
 def goals(measured: Sequence[Measured]) -> list[Goal]:
     """The goals of the issue."""
-    values = {each.key: each.value for each in measured}
-    bases = sorted({base for _, base, _ in values})
+    known = {each.key: each for each in measured}
+    bases = sorted({base for _, base, _ in known})
     found: list[Goal] = []
 
     def goal(
         name: str, aim: str, over: tuple[str, int, str], under: tuple[str, int, str],
         good: Callable[[float], bool],
     ) -> None:  # fmt: skip
-        known = over in values and under in values
-        ratio = values[over] / values[under] if known else None
-        found.append(Goal(name, aim, ratio, None if ratio is None else good(ratio)))
+        one, other = known.get(over), known.get(under)
+        if one is None or other is None:
+            found.append(Goal(name, aim, None, None))
+            return
+        ratio, cpu = one.value / other.value, None
+        if one.cpu and other.cpu:
+            cpu = median(one.cpu) / median(other.cpu)
+            cpu = 1 / cpu if one.part == STREAM else cpu
+        found.append(Goal(name, aim, ratio, good(ratio), cpu))
 
     for base in bases:
         size = millions(base)
@@ -174,8 +182,10 @@ def _markdown(
     what: str, here: Mapping[str, object], measured: Sequence[Measured], aims: Sequence[Goal]
 ) -> str:
     lines = [f"# {TITLE}", "", what, "", f"{describe(here)}.", "", f"![{TITLE}](upsert.svg)", ""]
-    lines += ["| goal | aim | found |", "|---|---|---|"]
-    lines += [f"| {each.name} | {each.aim} | {verdict(each)} |" for each in aims]
+    lines += ["| goal | aim | found | by CPU seconds |", "|---|---|---|---|"]
+    for each in aims:
+        cpu = "" if each.cpu is None else f"{each.cpu:.2f} ×"
+        lines.append(f"| {each.name} | {each.aim} | {verdict(each)} | {cpu} |")
     for part, (title, note) in PARTS.items():
         if mine := [each for each in measured if each.part == part]:
             lines += ["", f"## {title}", "", note, "", *_table(part, mine)]
