@@ -9,6 +9,7 @@ import string
 import struct
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from decimal import Decimal
@@ -19,7 +20,7 @@ import psycopg
 import pytest
 from psycopg.types.json import Jsonb
 
-from tests.engine import MEMORY, duckdb_count, icestream, lake_table, start, status
+from tests.engine import MEMORY, duckdb_count, icestream, lake_table, status
 from tests.services.kafka import consume
 
 pytestmark = [pytest.mark.spark, pytest.mark.services]
@@ -415,11 +416,11 @@ def test_events_without_schemas(tmp_path, kafka, postgres, debezium) -> None:
             run = ("run", script, "--once", "--home", tmp_path / "home", "--memory", MEMORY)
             work.run(100)
             capture.catch_up()
-            process = start(*run)
-            for _ in range(40):
-                work.run(5)
-            _, errors = process.communicate(timeout=240)
-            assert process.returncode == 0, errors
+            with ThreadPoolExecutor(1) as meanwhile:
+                changes = meanwhile.submit(work.run, 200)
+                done = icestream(*run)
+                assert done.returncode == 0, done.stderr
+                changes.result()
             work.reveal()
             work.run(200)
             capture.catch_up()
