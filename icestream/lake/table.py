@@ -17,6 +17,7 @@ from icestream.lake.jvm import (
     JavaObject,
     Jvm,
     is_missing,
+    iterate,
     java_class,
     java_message,
 )
@@ -88,7 +89,8 @@ class LakeTable:
         return next(self.ancestry(java), None)
 
     def ancestry(self, java: JavaObject | None = None) -> Iterator[Snapshot]:
-        """The snapshots from the head back, as far as they are kept."""
+        """The snapshots from the head back, as far as they are kept; beyond a gap that expiry has left, those with a
+        stamp."""
         java = java or self.load()
         current = java.currentSnapshot()
         while current is not None:
@@ -96,6 +98,8 @@ class LakeTable:
             parent, summary = raw.get("parent-snapshot-id"), raw["summary"]
             yield Snapshot(raw["snapshot-id"], parent, summary.pop("operation"), summary)
             current = java.snapshot(parent) if parent is not None else None
+            if current is None and parent is not None:
+                current = _stamped_before(java, raw.get("sequence-number", 0))
 
     def uuid(self) -> str:
         """The table's identity: a table dropped and made again has another."""
@@ -275,3 +279,12 @@ class LakeTable:
         if base is None:
             return head, None
         raise self._lost(base)
+
+
+def _stamped_before(java: JavaObject, number: int) -> JavaObject | None:
+    """The newest snapshot with a stamp and a lower sequence number."""
+    older = [
+        s for s in iterate(java.snapshots())
+        if s.sequenceNumber() < number and s.summary().get(STAMP) is not None
+    ]  # fmt: skip
+    return max(older, key=lambda s: int(s.sequenceNumber()), default=None)
