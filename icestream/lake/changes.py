@@ -85,6 +85,23 @@ def delta(
     return frame
 
 
+def changed(table: LakeTable, start: int | None, end: int | None) -> int:
+    """About how many rows came and went in (start, end], as the snapshots say."""
+    total, within = 0, False
+    for snapshot in table.ancestry():
+        within |= snapshot.id == end
+        if snapshot.id == start:
+            break
+        if not within or snapshot.operation == "replace":
+            continue
+        if start is None:
+            return int(snapshot.summary.get("total-records", 0))
+        came = int(snapshot.summary.get("added-records", 0))
+        total += came if snapshot.operation == "append" else 2 * came
+        total += int(snapshot.summary.get("deleted-records", 0))
+    return total
+
+
 def _as_changes(frame: DataFrame, op: int, offset: F.Column) -> DataFrame:
     hidden = {"_row_id", "_last_updated_sequence_number"}
     return frame.select(

@@ -51,8 +51,8 @@ class Upsert:
 
     @property
     def needs_stored(self) -> bool:
-        """Whether the outcome depends on the row that is there already."""
-        return self.conflict != "overwrite" or bool(self.version)
+        """Whether the outcome depends on what the row holds that is there already."""
+        return self.conflict == "fill" or bool(self.version)
 
 
 @dataclass(frozen=True)
@@ -66,6 +66,8 @@ class Outcome:
     """The new rows, with the columns that were asked for."""
     key_of_row: Indices
     """Which of the touched keys each new row has."""
+    cleared: Mask
+    """Of each touched key: whether a delete is among its changes, so that what was there before does not count."""
 
 
 def fold(changes: pa.Table, columns: Sequence[str], upsert: Upsert) -> Outcome:
@@ -112,6 +114,7 @@ def fold(changes: pa.Table, columns: Sequence[str], upsert: Upsert) -> Outcome:
         hashed[starts[touched]],
         rows,
         np.flatnonzero(present),
+        last_delete[touched] >= 0,
     )
 
 

@@ -12,6 +12,8 @@ import shutil
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from decimal import Decimal
+from itertools import accumulate
 from pathlib import Path
 
 import pyarrow as pa
@@ -23,8 +25,10 @@ from icestream.lake.files import LiveFiles
 from icestream.lake.jvm import JavaObject, iterate
 from icestream.lake.runs import (
     LOST,
+    KeyColumn,
     KeySource,
     Run,
+    forget_others,
     merge_runs,
     read_entries,
     write_run,
@@ -32,13 +36,16 @@ from icestream.lake.runs import (
 from icestream.lake.staging import missing_column
 from icestream.lake.table import LakeTable
 
-VERSION = 2
+VERSION = 3
 MANIFEST = "manifest.json"
 IN_DRIVER = 300_000
 """Keys that the driver indexes or merges itself; more of them are Spark's work."""
 PER_RUN = 4_000_000
 TIER = 4
 """Runs of about one size that are merged into one."""
+KEY_TYPES = frozenset(
+    ("boolean", "int", "long", "float", "double", "decimal", "date", "timestamp", "timestamptz", "string", "binary")
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -62,7 +69,7 @@ class KeyIndex:
         self.key = tuple(key)
         self.root = root
         self.folder: Path = root
-        self.columns: tuple[tuple[int, str], ...] = ()
+        self.columns: tuple[KeyColumn, ...] = ()
         self.manifest = Manifest()
         self._identity = ""
 
@@ -78,10 +85,16 @@ class KeyIndex:
         if identity == self._identity:
             return
         for found, name in zip(fields, self.key, strict=True):
-            if str(found.type()).split("(")[0].split("[")[0] in ("uuid", "fixed", "time"):
-                raise NotSupportedError(f"a key column of type {found.type()} ({name})")
+            if str(found.type()).split("(")[0] not in KEY_TYPES:
+                raise NotSupportedError(
+                    f"column {name} of {self.table.name}, of type {found.type()}, in a key"
+                )
         self._identity = identity
-        self.columns = tuple((f.fieldId(), n) for f, n in zip(fields, self.key, strict=True))
+        mapping = _name_mapping(java)
+        self.columns = tuple(
+            KeyColumn(f.fieldId(), (n, *mapping.get(f.fieldId(), ())), _plain(f.initialDefault()))
+            for f, n in zip(fields, self.key, strict=True)
+        )
         digest = hashlib.sha256(identity.encode()).hexdigest()[:16]
         self.folder = self.root / str(java.uuid()) / digest
         self.manifest = self._load()
@@ -121,11 +134,10 @@ class KeyIndex:
             self._keep([r for r in self.manifest.runs if r.name != name])
         return bool(found)
 
-    def drop(self) -> None:
-        """Delete everything there is for the key of this table."""
-        if self._identity:
-            shutil.rmtree(self.folder, ignore_errors=True)
-            self._identity = ""
+    def drop(self, uuid: str) -> None:
+        """Delete everything there is for the table."""
+        shutil.rmtree(self.root / uuid, ignore_errors=True)
+        self._identity = ""
 
     # -- the manifest ----------------------------------------------------------------------------
 
@@ -137,11 +149,16 @@ class KeyIndex:
             raw = json.loads(text)
             if raw.pop("identity") != self._identity:
                 return Manifest()
-            runs = tuple(Run(**{**r, "files": tuple(r["files"])}) for r in raw.pop("runs"))
+            runs = tuple(Run.of(r) for r in raw.pop("runs"))
             complete = frozenset(raw.pop("complete"))
-            return Manifest(**raw, runs=runs, complete=complete)
+            manifest = Manifest(**raw, runs=runs, complete=complete)
         except (OSError, ValueError, KeyError, TypeError):
-            return Manifest()
+            manifest = Manifest()
+        known = {r.name for r in manifest.runs}
+        for path in self.folder.glob("*.arrow"):
+            if path.name not in known:  # of a process that ended before it could write the manifest
+                path.unlink(missing_ok=True)
+        return manifest
 
     def _store(self, manifest: Manifest) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -155,6 +172,7 @@ class KeyIndex:
         new.replace(self.folder / MANIFEST)
         gone = {r.name for r in self.manifest.runs} - {r.name for r in manifest.runs}
         self.manifest = manifest
+        forget_others(str(self.folder), manifest.runs)
         for name in gone:
             (self.folder / name).unlink(missing_ok=True)
 
@@ -213,7 +231,7 @@ class KeyIndex:
                 )
             if location not in files:
                 files[location], number = number, number + 1
-        units = list(_units(live, locations, files))
+        units = list(_units(live, locations, files, {c.id for c in self.columns}))
         rows = sum(live[location].rows for location in locations)
         properties = _properties(live.java)
         if rows <= IN_DRIVER:
@@ -240,16 +258,19 @@ class KeyIndex:
         count = len(units)
         frame = self.table.jvm.spark.range(0, count, 1, count).mapInArrow(work, "run STRING")
         raws = [json.loads(row.run) for row in frame.collect()]
-        return [Run(**{**raw, "files": tuple(raw["files"])}) for raw in raws]
+        return [Run.of(raw) for raw in raws]
 
     def _merge(self, live: LiveFiles) -> None:
         """Merge runs of about one size, so that there are few of them and each entry is rewritten seldom."""
         tiers: dict[int, list[Run]] = {}
         for run in self.manifest.runs:
             tiers.setdefault(run.rows.bit_length() // 2, []).append(run)
-        for runs in tiers.values():
+        for tier in tiers.values():
+            tier.sort(key=lambda r: r.rows)
+            totals = list(accumulate(r.rows for r in tier))
+            runs = [r for r, total in zip(tier, totals, strict=True) if total <= PER_RUN]
             rows = sum(r.rows for r in runs)
-            if len(runs) < TIER or rows > PER_RUN:
+            if len(runs) < TIER:
                 continue
             numbers = self.numbers(live)
             within = {n for r in runs for n in r.files}
@@ -262,7 +283,7 @@ class KeyIndex:
             names = {r.name for r in runs}
             kept = [r for r in self.manifest.runs if r.name not in names]
             kept += [merged] if merged is not None else []
-            self._store(replace(self.manifest, runs=tuple(kept)))
+            self._store(replace(self.manifest, runs=tuple(kept), snapshot=live.snapshot))
 
     def _merged(
         self, runs: list[Run], alive: list[int], dead: dict[int, bytes], rows: int
@@ -279,13 +300,13 @@ class KeyIndex:
 
         found = self.table.jvm.spark.range(0, 1, 1, 1).mapInArrow(work, "run STRING").collect()
         raws = [json.loads(row.run) for row in found]
-        return next((Run(**{**raw, "files": tuple(raw["files"])}) for raw in raws), None)
+        return next((Run.of(raw) for raw in raws), None)
 
 
 def write_unit(
     folder: Path,
     sources: Sequence[KeySource],
-    columns: Sequence[tuple[int, str]],
+    columns: Sequence[KeyColumn],
     properties: dict[str, str],
 ) -> Run | None:
     """Read the keys of some data files and write them as one run."""
@@ -294,10 +315,11 @@ def write_unit(
 
 
 def _units(
-    live: LiveFiles, locations: Sequence[str], files: dict[str, int]
+    live: LiveFiles, locations: Sequence[str], files: dict[str, int], key: set[int]
 ) -> Iterator[list[KeySource]]:
     """Work of bounded size: large files are shared out by row groups, small ones are put together."""
     together: list[KeySource] = []
+    partitions = _Partitions(live.java, key)
     rows = 0
     for location in locations:
         file = live[location]
@@ -306,10 +328,52 @@ def _units(
             if together and rows + file.rows // shares > PER_RUN // 2:
                 yield together
                 together, rows = [], 0
-            together.append(KeySource(files[location], location, file.first_row_id, share, shares))
+            number, constants = files[location], partitions.constants(file.java)
+            together.append(
+                KeySource(number, location, file.first_row_id, share, shares, constants)
+            )
             rows += file.rows // shares
     if together:
         yield together
+
+
+class _Partitions:
+    """Values of key columns that data files need not hold, because the table is partitioned by them as they are."""
+
+    def __init__(self, java: JavaObject, key: set[int]) -> None:
+        self.java, self.key = java, key
+        self._identities: dict[int, list[tuple[int, int, JavaObject]]] = {}
+
+    def constants(self, file: JavaObject) -> tuple[tuple[int, object], ...]:
+        """(field id, value) of such columns, in the form in which they are compared."""
+        number = file.specId()
+        if number not in self._identities:
+            self._identities[number] = self._find(self.java.specs().get(number))
+        return tuple(
+            (id, _plain(file.partition().get(place, kind)))
+            for place, id, kind in self._identities[number]
+        )
+
+    def _find(self, spec: JavaObject) -> list[tuple[int, int, JavaObject]]:
+        found = []
+        for place, part in enumerate(iterate(spec.fields())):
+            if part.sourceId() in self.key and part.transform().isIdentity():
+                found.append((place, part.sourceId(), spec.javaClasses()[place]))
+        return found
+
+
+def _name_mapping(java: JavaObject) -> dict[int, tuple[str, ...]]:
+    """Names that columns have in files without field ids."""
+    text = java.properties().get("schema.name-mapping.default")
+    fields = json.loads(str(text)) if text is not None else []
+    return {f["field-id"]: tuple(f["names"]) for f in fields if "field-id" in f}
+
+
+def _plain(value: object) -> object:
+    """A value of Iceberg's as Python's: dates and times are numbers already, texts and bytes may be wrapped."""
+    if value is None or isinstance(value, bool | int | float | str | bytes | Decimal):
+        return value
+    return bytes(value.array()) if hasattr(value, "array") else str(value)
 
 
 def _properties(java: JavaObject) -> dict[str, str]:

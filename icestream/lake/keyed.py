@@ -8,7 +8,7 @@ looked up; when somebody else comes in between, everything is looked up again.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +19,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from icestream import faults
+from icestream.errors import ConnectorError, SqlError
 from icestream.lake import vectors
 from icestream.lake.files import LiveFile, LiveFiles, replaced, rows_at
 from icestream.lake.fold import (
@@ -38,7 +39,7 @@ from icestream.lake.jvm import JavaObject
 from icestream.lake.runs import Run, probe
 from icestream.lake.staging import Staged, stage
 from icestream.lake.stamp import Stamp
-from icestream.lake.table import EMPTY, LakeTable
+from icestream.lake.table import EMPTY, HeadMoved, LakeTable
 from icestream.lake.vectors import Bits
 from icestream.types import backtick
 
@@ -47,6 +48,8 @@ TOGETHER = 20_000
 """Changes that one task folds without a shuffle."""
 PER_TASK = 500_000
 ATTEMPTS = 3
+EXPECTED = 20
+"""Epochs after one with untold values that begin by fetching stored rows."""
 
 
 @dataclass(frozen=True)
@@ -70,6 +73,8 @@ class StagedChanges:
     """Everything a commit needs, prepared on one snapshot."""
 
     base: int | None
+    schema: int
+    """The table's schema that the rows were written with."""
     staged: Staged
     marked: Mapping[str, tuple[JavaObject, Bits]]
     """The new delete file of each data file that has one, and all positions deleted in it then."""
@@ -94,31 +99,48 @@ class KeyedTable:
         self.upsert = upsert
         self.index = KeyIndex(table, upsert.key, indexes)
         self._live: LiveFiles | None = None
-        self._untold = False
+        self._untold = 0
+        """Epochs for which values that a change does not tell are expected."""
 
     # -- preparing -------------------------------------------------------------------------------
 
     def check(self) -> None:
-        """Whether the table has the key's columns, of types that can be looked up; an error otherwise."""
-        self.index.open(self.table.load())
+        """Whether the table can be upserted into: delete files, the key's columns, their types; an error otherwise."""
+        java = self.table.load()
+        version = java.operations().current().formatVersion()
+        if version < 2:
+            raise SqlError(
+                f"{self.table.name} has format version {version}, which knows no deletes",
+                remedy="ALTER TABLE … SET TBLPROPERTIES ('format-version' = '3') in Spark upgrades it",
+            )
+        self.index.open(java)
 
     def stage(self, changes: Changes) -> StagedChanges:
         """Fold the changes, write the new rows, find and mark the old ones. Nothing is visible yet."""
         live = self._files()
         if changes.truncates is not None and changes.truncates.value:
             return self._stage_after_truncates(changes, live)
-        with_stored = self.upsert.needs_stored or self._untold
+        with_stored = self.upsert.needs_stored or self._untold > 0
         if with_stored:
             result = self._stage_with_stored(changes, live)
         else:
             result = self._stage(changes.frame, changes, live)
         if changes.truncates is not None and changes.truncates.value:
+            self.discard(result)
             return self._stage_after_truncates(changes, live)
         if changes.unset is not None:
-            self._untold = bool(changes.unset.value)  # and probably in the next epoch too
-            if self._untold and not with_stored:
+            self._untold = EXPECTED if changes.unset.value else max(self._untold - 1, 0)
+            if changes.unset.value and not with_stored:
+                self.discard(result)
                 return self._stage_with_stored(changes, live)
         return result
+
+    def discard(self, staged: StagedChanges) -> None:
+        """Delete the files of changes that will not be committed."""
+        deletes = {str(delete.location()) for delete, _ in staged.marked.values()}
+        access = self.table.load().io()
+        for location in [*(str(f.location()) for f in staged.staged.files), *sorted(deletes)]:
+            access.deleteFile(location)
 
     @property
     def known(self) -> Mapping[str, LiveFile]:
@@ -150,7 +172,7 @@ class KeyedTable:
                 if not self._mend(error, live):
                     raise
         else:
-            raise AssertionError("a run of the key index is lost again and again")
+            raise self._damaged()
         return self._mark(staged, found.value, live, staged.rows + vanished.value)
 
     def _mark(
@@ -184,7 +206,15 @@ class KeyedTable:
             old for location, (new, _) in marked.items()
             for old in live[location].deletes if replaced(old, new)
         ]  # fmt: skip
-        return StagedChanges(live.snapshot, staged, marked, outdated, emptied, rows)
+        schema = live.java.schema().schemaId()
+        return StagedChanges(live.snapshot, schema, staged, marked, outdated, emptied, rows)
+
+    def _damaged(self) -> ConnectorError:
+        return ConnectorError(
+            f"the key index of {self.table.name} is damaged again and again",
+            object=self.table.name,
+            remedy=f"look at the disk of {self.index.root}; everything there may be deleted",
+        )
 
     def _mend(self, error: Exception, live: LiveFiles) -> bool:
         """Whether an error was a lost run, which has then been made again."""
@@ -273,7 +303,7 @@ class KeyedTable:
                 if not self._mend(error, live):
                     raise
         else:
-            raise AssertionError("a run of the key index is lost again and again")
+            raise self._damaged()
         numbers = self.index.numbers(live)
         chosen: list[tuple[LiveFile, Bits]] = []
         for number, bits in found.value.items():
@@ -296,8 +326,14 @@ class KeyedTable:
         nothing = LiveFiles(self.table, live.java, None)
         staged = self._stage(frame, changes, nothing)
         gone = sum(f.rows - len(live.dead(f.location)) for f in live.values())
-        return StagedChanges(
-            live.snapshot, staged.staged, {}, (), list(live.values()), staged.rows + gone
+        everything = list(live.values())
+        return replace(
+            staged,
+            base=live.snapshot,
+            marked={},
+            outdated=(),
+            emptied=everything,
+            rows=staged.rows + gone,
         )
 
     # -- committing ------------------------------------------------------------------------------
@@ -306,6 +342,8 @@ class KeyedTable:
         """Commit everything at once, on the very snapshot it was prepared on; HeadMoved if that is not the head."""
 
         def update(java: JavaObject) -> JavaObject:
+            if java.schema().schemaId() != staged.schema:
+                raise HeadMoved
             if not staged.marked and not staged.emptied:
                 append = java.newAppend()
                 for file in staged.staged.files:
@@ -374,18 +412,25 @@ class _Work:
             return
         outcome = fold(pa.Table.from_batches(collected), self.columns, self.upsert)
         hits = probe(self.folder, self.runs, outcome.hashes, outcome.keys)
+        by_file = list(self._by_file(hits.file, hits.position))
         rows = np.full(len(outcome.hashes), -1, np.int64)
         existed = np.zeros(len(outcome.hashes), bool)
-        for number, chosen, positions in self._by_file(hits.file, hits.position):
-            self.found.add({number: Bits(positions)})
+        for number, chosen, positions in by_file:
             living = chosen[~np.isin(positions, self._dead(number))]
             existed[hits.probe[living]] = True
             rows[hits.probe[living]] = hits.row[living]
+        stays = np.zeros(len(existed), bool)
+        if self.upsert.conflict == "nothing":  # the row that is there is the first
+            stays = existed & ~outcome.cleared
+        for number, chosen, positions in by_file:
+            self.found.add({number: Bits(positions[~stays[hits.probe[chosen]]])})
+        comes = ~stays[outcome.key_of_row]
         existed[outcome.key_of_row] = False
         self.vanished.add(int(existed.sum()))
-        ids = rows[outcome.key_of_row]
+        ids = rows[outcome.key_of_row][comes]
         column = pa.array(ids, pa.int64(), mask=ids < 0)
-        yield from outcome.rows.append_column(ROW_ID, column).to_batches(max_chunksize=65_536)
+        new = outcome.rows if comes.all() else outcome.rows.filter(pa.array(comes))
+        yield from new.append_column(ROW_ID, column).to_batches(max_chunksize=65_536)
 
     def locate(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """No rows: only the positions of the old ones."""

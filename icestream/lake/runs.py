@@ -1,8 +1,8 @@
 """The key index on disk: immutable sorted runs of key → (file, position), written and probed on executors.
 
 A run is an Arrow file that is mapped into memory, not loaded: hash (sorted), file number, position, row id, and the
-canonical key itself, so that a hash that two keys share finds nothing wrong. A run says nothing about what is deleted:
-it depends on data files alone, and those never change.
+canonical key itself, so that a hash that two keys share finds nothing wrong. A new run depends on data files alone, and
+those never change; merging leaves out what is deleted by then.
 """
 
 from __future__ import annotations
@@ -52,16 +52,34 @@ class Run:
     files: tuple[int, ...]
     """Numbers of the data files it has entries of."""
 
+    @classmethod
+    def of(cls, raw: Mapping[str, Any]) -> Run:
+        """The run that was written as JSON."""
+        return cls(**{**raw, "files": tuple(raw["files"])})
+
+
+@dataclass(frozen=True)
+class KeyColumn:
+    """A column of the key: its field id, the names it has in files without ids, its value in files without it."""
+
+    id: int
+    names: tuple[str, ...]
+    default: object = None
+
 
 @dataclass(frozen=True)
 class KeySource:
-    """Part of a data file whose keys are to be indexed: every `of`-th row group, beginning with `share`."""
+    """Part of a data file whose keys are to be indexed: every `of`-th row group, beginning with `share`.
+
+    `constants` are the values of columns, by field id, that the file may leave out because it is partitioned by them.
+    """
 
     number: int
     location: str
     first_row_id: int | None
     share: int = 0
     of: int = 1
+    constants: tuple[tuple[int, object], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -79,13 +97,14 @@ class Hits:
 
 
 def read_entries(
-    source: KeySource, columns: Sequence[tuple[int, str]], properties: Mapping[str, str]
+    source: KeySource, columns: Sequence[KeyColumn], properties: Mapping[str, str]
 ) -> Iterator[pa.Table]:
-    """Entries for the keys of a data file; columns are (field id, name), found by id, or by name in files without ids."""
+    """Entries for the keys of a data file."""
+    constants = dict(source.constants)
     with _open(source.location, properties) as stream:
         file = pq.ParquetFile(stream)
-        names = [_column(file.schema_arrow, id, name) for id, name in columns]
-        row_id = _column(file.schema_arrow, ROW_ID, None)
+        names = [_column(file.schema_arrow, c.id, c.names) for c in columns]
+        row_id = _column(file.schema_arrow, ROW_ID)
         wanted = [n for n in (*names, row_id) if n is not None]
         start = 0
         for group in range(file.num_row_groups):
@@ -93,10 +112,19 @@ def read_entries(
             if group % source.of == source.share:
                 found = file.read_row_group(group, columns=wanted)
                 key = [
-                    keys.canonical(found[n]) if n is not None else pa.nulls(count) for n in names
+                    keys.canonical(found[n])
+                    if n is not None
+                    else _constant(constants.get(c.id, c.default), count)
+                    for c, n in zip(columns, names, strict=True)
                 ]
                 yield _entries(source, start, count, key, found[row_id] if row_id else None)
             start += count
+
+
+def _constant(value: object, count: int) -> pa.Array:
+    if value is None:
+        return pa.nulls(count)
+    return keys.canonical(pa.array([value])).take(pa.array(np.zeros(count, np.int64)))
 
 
 def _entries(
@@ -166,6 +194,7 @@ def merge_runs(
 
 def probe(folder: str, runs: Sequence[Run], hashed: keys.Hashes, key: Sequence[pa.Array]) -> Hits:
     """All entries of the given keys, in any of the runs."""
+    forget_others(folder, runs)
     order = np.argsort(hashed, kind="stable")
     wanted = hashed[order]
     found: list[tuple[npt.NDArray[Any], ...]] = []
@@ -205,16 +234,26 @@ def open_run(folder: str, run: Run) -> pa.Table:
         found = path.stat()
         if found.st_size != run.size:
             raise LostRun(run.name)
-        return _mapped(path, run, found.st_ino, found.st_mtime_ns)
+        version = (found.st_ino, found.st_mtime_ns)
+        opened = _opened.setdefault(folder, {})
+        if run.name not in opened or opened[run.name][0] != version:
+            if _checksum(path) != run.checksum:
+                raise LostRun(run.name)
+            opened[run.name] = (version, pa.ipc.open_file(pa.memory_map(str(path))).read_all())
+        return opened[run.name][1]
     except (OSError, pa.ArrowException):
         raise LostRun(run.name) from None
 
 
-@lru_cache(maxsize=4096)
-def _mapped(path: Path, run: Run, inode: int, written: int) -> pa.Table:
-    if _checksum(path) != run.checksum:
-        raise LostRun(run.name)
-    return pa.ipc.open_file(pa.memory_map(str(path))).read_all()
+_opened: dict[str, dict[str, tuple[tuple[int, int], pa.Table]]] = {}
+"""The runs that this process has mapped, by folder and name, and which version of the file it was."""
+
+
+def forget_others(folder: str, runs: Sequence[Run]) -> None:
+    """Let go of runs that have been merged away, so that their space is free."""
+    opened = _opened.get(folder, {})
+    for name in opened.keys() - {run.name for run in runs}:
+        opened.pop(name, None)
 
 
 def _checksum(path: Path) -> int:
@@ -228,15 +267,15 @@ def _checksum(path: Path) -> int:
 # -- data files --------------------------------------------------------------------------------------
 
 
-def _column(schema: pa.Schema, id: int, name: str | None) -> str | None:
-    """The column of a field id; in a file without ids, the one of that name."""
+def _column(schema: pa.Schema, id: int, names: Sequence[str] = ()) -> str | None:
+    """The column of a field id; in a file without ids, the first one of those names."""
     with_ids = False
     for field in schema:
         text = (field.metadata or {}).get(b"PARQUET:field_id")
         with_ids |= text is not None
         if text is not None and int(text) == id:
             return str(field.name)
-    return name if not with_ids and name in schema.names else None
+    return None if with_ids else next((n for n in names if n in schema.names), None)
 
 
 def _open(location: str, properties: Mapping[str, str]) -> pa.NativeFile:

@@ -35,11 +35,13 @@ def stage(frame: DataFrame, table: LakeTable, *, format: str | None = None) -> S
     """
     java = table.load()
     schema = java.schema()
-    names = [str(field.name()) for field in iterate(schema.columns())]
+    fields = list(iterate(schema.columns()))
+    names = [str(field.name()) for field in fields]
     have = set(frame.columns)
     if lost := sorted(have - set(names) - set(LINEAGE)):
         raise missing_column(table, lost[0])
-    columns = [F.col(backtick(n)) if n in have else F.lit(None).alias(n) for n in names]
+    required = {str(f.name()) for f in fields if f.isRequired()}
+    columns = [_value(table, n, n in have, n in required) for n in names]
     version = java.operations().current().formatVersion()
     if version >= 3:
         columns += [F.col(n) if n in have else F.lit(None).cast("bigint").alias(n) for n in LINEAGE]
@@ -55,6 +57,15 @@ def stage(frame: DataFrame, table: LakeTable, *, format: str | None = None) -> S
     return Staged(
         files, sum(f.recordCount() for f in files), sum(f.fileSizeInBytes() for f in files)
     )
+
+
+def _value(table: LakeTable, name: str, present: bool, required: bool) -> F.Column:
+    """A column to write. Whoever made the table may have ruled out NULL."""
+    value = F.col(backtick(name)) if present else F.lit(None)
+    if required:
+        failure = F.raise_error(F.lit(f"column {name} of {table.name} must not be NULL"))
+        value = F.coalesce(value, failure)
+    return value.alias(name)
 
 
 def missing_column(table: LakeTable, name: str) -> LakeError:

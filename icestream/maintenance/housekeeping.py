@@ -19,7 +19,7 @@ from icestream.lake.catalogs import LAKE, Lake
 from icestream.lake.log import EpochLog
 from icestream.lake.stamp import Record
 from icestream.lake.table import LakeTable
-from icestream.maintenance.policy import TIERS, Tier, tier_to_merge, to_expire
+from icestream.maintenance.policy import TARGET, TIERS, Tier, tier_to_merge, to_expire
 
 CHECK_EVERY = 8
 """Commits to a table between two looks at it."""
@@ -87,7 +87,7 @@ class Housekeeper:
         if files - self._files[table.name] < self.settings.merge_small_files_at:
             return
         largest = max(t.below for t in TIERS)
-        small = self.lake.spark.table(f"{table.sql}.files").filter(
+        small = self.lake.spark.table(f"{table.sql}.data_files").filter(
             F.col("file_size_in_bytes") < largest
         )
         sizes = [row[0] for row in small.select("file_size_in_bytes").limit(10_000).collect()]
@@ -100,8 +100,8 @@ class Housekeeper:
     def _rewrite(self, table: LakeTable, tier: Tier) -> None:
         options = {
             "min-file-size-bytes": tier.below,
-            "max-file-size-bytes": tier.target * 2,
-            "target-file-size-bytes": tier.target,
+            "max-file-size-bytes": 1 << 50,  # large files stay as they are
+            "target-file-size-bytes": TARGET,
             "min-input-files": 2,
         }
         pairs = ", ".join(f"'{k}', '{v}'" for k, v in options.items())

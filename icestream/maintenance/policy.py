@@ -15,17 +15,19 @@ MEGABYTE = 1 << 20
 
 @dataclass(frozen=True)
 class Tier:
-    """Files below `below` bytes are merged, at least `files` of them, into files of `target` bytes."""
+    """Files below `below` bytes are merged, at least `files` of them."""
 
     below: int
     files: int
-    target: int
 
+
+TARGET = 256 * MEGABYTE
+"""How large a merged file may become."""
 
 TIERS = (
-    Tier(1 * MEGABYTE, 32, 16 * MEGABYTE),
-    Tier(16 * MEGABYTE, 16, 128 * MEGABYTE),
-    Tier(96 * MEGABYTE, 8, 256 * MEGABYTE),
+    Tier(1 * MEGABYTE, 32),
+    Tier(16 * MEGABYTE, 16),
+    Tier(96 * MEGABYTE, 8),
 )
 
 

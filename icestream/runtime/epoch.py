@@ -23,7 +23,7 @@ from icestream import faults
 from icestream.catalog.graph import Plan, Task
 from icestream.catalog.objects import Table
 from icestream.errors import ConnectorError
-from icestream.lake.changes import appended, changes, delta
+from icestream.lake.changes import appended, changed, changes, delta
 from icestream.lake.fold import OP, UPSERT
 from icestream.lake.keyed import Changes, KeyedTable, StagedChanges
 from icestream.lake.log import EpochLog
@@ -249,11 +249,13 @@ class Epoch:
 
     def _count_changes(self, task: Task, ranges: Mapping[str, Range]) -> int | None:
         """About how many changes there are, where that is known beforehand."""
-        if task.tables:
-            return None
         counts = [
             self.runtime.feeds[k].source.count(ranges[k].start, ranges[k].end) for k in task.feeds
         ]
+        for key in task.tables:
+            table, at = self.runtime.targets[key], ranges[stored(key)]
+            assert isinstance(table, LakeTable)
+            counts.append(changed(table, at.start["snapshot"], at.end["snapshot"]))
         known = [c for c in counts if c is not None]
         return sum(known) if len(known) == len(counts) else None
 
@@ -359,6 +361,7 @@ class Epoch:
             try:
                 snapshot = keyed.commit(result, stamp, self.runtime.heads[key])
             except HeadMoved:
+                keyed.discard(result)
                 result = keyed.stage(self._changes(task, ranges))
                 continue
             self._committed(key, snapshot)

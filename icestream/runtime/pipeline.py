@@ -16,6 +16,7 @@ from icestream.catalog.objects import (
     Connector,
     MaterializedView,
     Object,
+    Sink,
     Source,
     Table,
 )
@@ -134,7 +135,9 @@ class Pipeline:
         for key in [k for k in runtime.targets if k not in tasks]:
             runtime.targets.pop(key)
             if key in runtime.keyed:
-                runtime.keyed.pop(key).index.drop()
+                keyed, uuid = runtime.keyed.pop(key), runtime.uuids.get(key)
+                if uuid is not None:
+                    keyed.index.drop(uuid)
         for key, feed in feeds.items():
             if key not in runtime.feeds:
                 kind = ConnectorFeed if isinstance(feed.object, Connector) else OpenFeed
@@ -236,9 +239,10 @@ class Pipeline:
             if task.key not in objects:
                 target = self.runtime.targets[task.key]
                 self._check_alone(task.key, target)
+                keyed = self.runtime.keyed.get(task.key)
+                if keyed and isinstance(task.object, Sink) and self.lake.exists(keyed.table):
+                    keyed.check()
                 prepare(task, target, self.lake)
-                if task.key in self.runtime.keyed:
-                    self.runtime.keyed[task.key].check()
                 begin = self._start(task, sources, objects)
                 objects[task.key] = self._first(task.key, target, begin)
         self.record = replace(self.record, objects=objects, sources=sources)

@@ -15,6 +15,7 @@ from icestream.lake import keys, vectors
 from icestream.lake.runs import (
     ROW_ID,
     Hits,
+    KeyColumn,
     KeySource,
     LostRun,
     Run,
@@ -41,7 +42,11 @@ def parquet(path: Path, columns: dict[str, tuple[int | None, pa.Array]], **optio
 
 
 def entries(location: str, number: int, *columns: tuple[int, str], first: int | None = None):
-    return list(read_entries(KeySource(number, location, first), columns, {}))
+    return list(read_entries(KeySource(number, location, first), key_columns(*columns), {}))
+
+
+def key_columns(*columns: tuple[int, str]) -> list[KeyColumn]:
+    return [KeyColumn(id, (name,)) for id, name in columns]
 
 
 def look_up(folder: Path, runs: list[Run], *key: pa.Array) -> Hits:
@@ -71,7 +76,7 @@ def test_every_key_is_found_at_all_its_places(tmp_path, monkeypatch, clash: bool
         }
         location = parquet(tmp_path / f"{number}.parquet", file, row_group_size=17)
         shares = [KeySource(number, location, None, share, 2) for share in range(2)]
-        made = [write_run(tmp_path, list(read_entries(s, [(ID, "i"), (NAME, "n")], {}))) for s in shares]  # fmt: skip
+        made = [write_run(tmp_path, list(read_entries(s, key_columns((ID, "i"), (NAME, "n")), {}))) for s in shares]  # fmt: skip
         runs += [run for run in made if run is not None]
     assert sum(run.rows for run in runs) == 9 * 50
     asked = [(i, n) for i in (None, *range(40)) for n in (None, "", "a", "b", "c")]
@@ -131,6 +136,24 @@ def test_a_file_without_ids_is_read_by_name(tmp_path: Path) -> None:
     location = parquet(tmp_path / "f.parquet", {"a": (None, pa.array([5, 6]))})
     run = write_run(tmp_path, entries(location, 0, (ID, "a")))
     assert places(look_up(tmp_path, [run], pa.array([6]))) == [(0, 0, 1)]
+
+
+def test_a_column_renamed_since_is_found_by_its_older_name(tmp_path: Path) -> None:
+    """Files without ids (migrated ones) of a table with a name mapping."""
+    location = parquet(tmp_path / "f.parquet", {"old": (None, pa.array([5, 6]))})
+    found = read_entries(KeySource(0, location, None), [KeyColumn(ID, ("new", "old"))], {})
+    run = write_run(tmp_path, list(found))
+    assert places(look_up(tmp_path, [run], pa.array([6]))) == [(0, 0, 1)]
+
+
+def test_values_that_a_file_leaves_out(tmp_path: Path) -> None:
+    """Partition values of migrated files, and the default of a column that is younger than the file."""
+    location = parquet(tmp_path / "f.parquet", {"x": (OTHER, pa.array([5, 6]))})
+    source = KeySource(0, location, None, constants=((ID, "de"),))
+    columns = [KeyColumn(ID, ("country",)), KeyColumn(NAME, ("n",), 7), KeyColumn(OTHER, ("x",))]
+    run = write_run(tmp_path, list(read_entries(source, columns, {})))
+    keys = (pa.array(["de", "at"]), pa.array([7, 7]), pa.array([6, 6]))
+    assert places(look_up(tmp_path, [run], *keys)) == [(0, 0, 1)]
 
 
 @pytest.mark.parametrize(
