@@ -117,7 +117,8 @@ def rows_at(
         with _scan(table, java, tasks) as frame:
             yield frame
     finally:
-        java.io().deleteFile(masks[0].location())
+        for mask in masks:
+            java.io().deleteFile(mask.location())
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Upserts: changes in, one atomic commit out, at a cost that follows the changes and not the table.
+"""Upserts: changes in, one atomic commit out, without reading the table.
 
 One Spark job decodes, shuffles by key, folds, finds the old rows in the key index and writes the new ones; the driver
 gets the positions that go as bitmaps, and commits both together. The commit holds only on the snapshot that was

@@ -1,7 +1,8 @@
 """Deleted positions of data files: reading whatever form they have, writing deletion vectors or position deletes.
 
 A deletion vector is a roaring bitmap in a Puffin file: a length, a magic number, the bitmap, a checksum. A data file has
-at most one, so a new one holds all that was deleted before as well.
+at most one, so a new one holds all that was deleted before as well. Each has a Puffin file of its own: a reader in wide use
+(DuckDB 1.5) mixes up several vectors of one file.
 """
 
 from __future__ import annotations
@@ -11,13 +12,14 @@ import struct
 import uuid
 import zlib
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyroaring import BitMap64
 
-from icestream.lake.jvm import JavaObject, Jvm, iterate
+from icestream.lake.jvm import JavaObject, Jvm
 
 if TYPE_CHECKING:
     from icestream.lake.files import LiveFile
@@ -28,6 +30,8 @@ BLOB = "deletion-vector-v1"
 MAGIC = bytes((0xD1, 0xD3, 0x39, 0x64))
 PATH_ID, POSITION_ID = 2147483546, 2147483545
 ROW_POSITION = 2147483645
+WRITERS = 4
+"""Delete files written at a time."""
 
 
 def read(java: JavaObject, deletes: Sequence[JavaObject], location: str, jvm: Jvm) -> Bits:
@@ -72,26 +76,33 @@ def decode(blob: bytes) -> Bits:
 def write_vectors(
     java: JavaObject, marked: Sequence[tuple[LiveFile, Bits]], jvm: Jvm
 ) -> list[JavaObject]:
-    """One Puffin file with a vector for each data file; gives the delete files to commit."""
-    location = java.locationProvider().newDataLocation(f"{uuid.uuid4()}-vectors.puffin")
-    puffin = jvm.iceberg.puffin
-    kind, plain, fields = puffin.Blob, puffin.PuffinCompressionCodec.NONE, jvm.list([ROW_POSITION])
-    writer = puffin.Puffin.write(java.io().newOutputFile(location)).createdBy("icestream").build()
-    for file, bits in marked:
+    """A Puffin file with a vector for each data file; gives the delete files to commit."""
+    puffin, provider, access = jvm.iceberg.puffin, java.locationProvider(), java.io()
+    open, kind, plain = puffin.Puffin.write, puffin.Blob, puffin.PuffinCompressionCodec.NONE
+    fields = jvm.list([ROW_POSITION])
+    describe = _Describer(java, jvm.iceberg.FileFormat.PUFFIN, jvm)
+
+    def write(one: tuple[LiveFile, Bits]) -> JavaObject:
+        file, bits = one
+        location = provider.newDataLocation(f"{uuid.uuid4()}-vector.puffin")
+        writer = open(access.newOutputFile(location)).createdBy("icestream").build()
         properties = {"referenced-data-file": file.location, "cardinality": str(len(bits))}
         content = jvm.bytes(encode(bits))
         writer.write(kind(BLOB, fields, -1, -1, content, plain, jvm.map(properties)))
-    writer.finish()
-    size, blobs = writer.fileSize(), list(iterate(writer.writtenBlobsMetadata()))
-    writer.close()
-    describe = _Describer(java, jvm.iceberg.FileFormat.PUFFIN, jvm)
-    return [
-        describe(file, location, size, len(bits))
-        .withContentOffset(blob.offset())
-        .withContentSizeInBytes(blob.length())
-        .build()
-        for (file, bits), blob in zip(marked, blobs, strict=True)
-    ]
+        writer.finish()
+        blob = writer.writtenBlobsMetadata().get(0)
+        writer.close()
+        return (
+            describe(file, location, writer.fileSize(), len(bits))
+            .withContentOffset(blob.offset())
+            .withContentSizeInBytes(blob.length())
+            .build()
+        )
+
+    if len(marked) <= WRITERS:
+        return [write(one) for one in marked]
+    with ThreadPoolExecutor(WRITERS) as pool:
+        return list(pool.map(write, marked))
 
 
 def write_position_deletes(

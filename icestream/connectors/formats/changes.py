@@ -117,10 +117,11 @@ def _by_key(
     fields: tuple[FieldSpec, ...], outcomes: Outcomes, keys: pa.BinaryArray, key_decoder: Decoder
 ) -> Outcomes:
     """The outcomes with the keys of those that are told by the record's key alone."""
-    wanted = pc.fill_null(pc.equal(outcomes.op, BY_KEY), False)
+    by_key = pc.fill_null(pc.equal(outcomes.op, BY_KEY), False)
+    wanted = pc.or_(by_key, _rows_without_key(fields, outcomes, keys))
     if not pc.any(wanted).as_py():
         return outcomes
-    op = pc.if_else(wanted, pa.scalar(DELETE, pa.int16()), outcomes.op)
+    op = pc.if_else(by_key, pa.scalar(DELETE, pa.int16()), outcomes.op)
     if not key_decoder.fields:
         return Outcomes(outcomes.columns, op, outcomes.errors, outcomes.unset, outcomes.old)
     decoded = key_decoder.decode(keys.filter(wanted))
@@ -128,7 +129,9 @@ def _by_key(
     at = pa.array(np.where(mask, len(mask) + np.cumsum(mask) - 1, np.arange(len(mask))))
     found = dict(zip((f.name for f in key_decoder.fields), decoded.columns, strict=True))
     columns = [
-        pa.concat_arrays([column, found[field.name]]).take(at) if field.name in found else column
+        pc.coalesce(column, pa.concat_arrays([column, found[field.name]]).take(at))
+        if field.name in found
+        else column
         for field, column in zip(fields, outcomes.columns, strict=True)
     ]
     errors = outcomes.errors
@@ -136,6 +139,21 @@ def _by_key(
         before = pa.nulls(len(mask), pa.string()) if errors is None else errors
         errors = pa.concat_arrays([before, decoded.errors]).take(at)
     return Outcomes(columns, op, errors, outcomes.unset, outcomes.old)
+
+
+def _rows_without_key(
+    fields: tuple[FieldSpec, ...], outcomes: Outcomes, keys: pa.BinaryArray
+) -> pa.BooleanArray:
+    """Upserts whose payload leaves the key, or a part of it, to the record's key."""
+    columns = [c for f, c in zip(fields, outcomes.columns, strict=True) if f.key and not f.source]
+    if not any(column.null_count for column in columns):
+        return pa.array(np.zeros(len(keys), bool))
+    missing = columns[0].is_null()
+    for column in columns[1:]:
+        missing = pc.or_(missing, column.is_null())
+    upsert = pc.fill_null(pc.equal(outcomes.op, UPSERT), False)
+    fine = outcomes.errors.is_null() if outcomes.errors is not None else True
+    return pc.and_(pc.and_(missing, upsert), pc.and_(keys.is_valid(), fine))
 
 
 def _check(fields: tuple[FieldSpec, ...], outcomes: Outcomes) -> pa.StringArray | None:

@@ -150,6 +150,8 @@ class Careful:
                 return self._upsert(value, schema)
             case "d":
                 return self._delete(value, schema)
+            case "t" if any(f.source is not None for f in self.decoder.fields if f.key):
+                raise ValueError("a TRUNCATE of one of the tables that the topic holds")
             case "t":
                 return [*self.nothing, TRUNCATE, None, *self.no_key]
             case "m":

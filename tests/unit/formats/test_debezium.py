@@ -186,6 +186,7 @@ def test_include_source() -> None:
         ({"id": 1}, None),
         ({"id": 1}, event("c", None, {"id": 1})),
         ({"id": 1}, event("c", None, {"id": 1}, source={"table": "t", "ts_ms": "x"})),
+        (None, event("t", source=source)),
     ]
     changes = run(DebeziumDecoder(fields), records)
     assert told(changes) == [
@@ -198,6 +199,7 @@ def test_include_source() -> None:
     assert reasons(changes) == {
         5: "column tbl is NULL but part of the primary key",
         6: "at: 'x' is not a valid timestamptz",
+        7: "a TRUNCATE of one of the tables that the topic holds",
     }
     same(changes, run(Slow(fields), records))
 

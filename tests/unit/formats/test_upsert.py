@@ -45,7 +45,8 @@ def test_rows_and_tombstones() -> None:
         ({"id": 2}, {"id": 2, "name": None, "more": [1]}),
         ({"id": 3}, b"{"),
         (None, {"id": 4, "name": "the key is not needed"}),
-        ({"id": 5}, {"name": "x"}),
+        ({"id": 5}, {"name": "the key is told by the key alone"}),
+        (None, {"name": "x"}),
     ]
     changes = run(DECODER, records)
     assert told(changes) == [
@@ -53,10 +54,11 @@ def test_rows_and_tombstones() -> None:
         (1, -1, 1, None),
         (2, 1, 2, None),
         (4, 1, 4, "the key is not needed"),
+        (5, 1, 5, "the key is told by the key alone"),
     ]
-    assert list(reasons(changes)) == [3, 5]
+    assert list(reasons(changes)) == [3, 6]
     assert reasons(changes)[3].startswith("invalid JSON")
-    assert reasons(changes)[5] == "column id is NULL but part of the primary key"
+    assert reasons(changes)[6] == "column id is NULL but part of the primary key"
     assert changes.unset is None
     same(changes, run(Slow((ID, NAME)), records))
 
