@@ -1,13 +1,17 @@
-"""Sinks into catalogs of other people: a REST catalog, and Glue with its warehouse on S3. Read back by PyIceberg."""
+"""Sinks into catalogs of other people: a REST catalog, and Glue with its warehouse on S3. Read back by PyIceberg.
+
+One sink appends, one upserts; both stand on files, and the second run has more of them.
+"""
 
 from __future__ import annotations
 
+import json
 import threading
 import uuid
 from pathlib import Path
 
 import pytest
-from pyiceberg.catalog import load_catalog
+from pyiceberg.catalog import Catalog, load_catalog
 
 from icestream.config import EngineSettings, Home
 from icestream.engine import Engine
@@ -17,29 +21,46 @@ from tests.spark_session import spark  # noqa: F401
 pytestmark = [pytest.mark.spark, pytest.mark.services]
 
 SOURCE = """CREATE SOURCE numbers (id BIGINT, name VARCHAR) WITH (
-  connector = 'datagen', rows = 20, fields.id.kind = 'sequence', fields.id.start = 0);"""
-SINK = """CREATE SINK k FROM numbers WITH (connector = 'iceberg', type = 'append-only', {catalog},
-  database.name = '{database}', table.name = 'numbers', create_table_if_not_exists = 'true');"""
+  connector = 'file', path = '{input}', match_pattern = '*.json') FORMAT PLAIN ENCODE JSON;"""
+SINKS = """
+CREATE SINK k FROM numbers WITH (connector = 'iceberg', type = 'append-only', {catalog},
+  database.name = '{database}', table.name = 'numbers', create_table_if_not_exists = 'true');
+CREATE SINK u FROM numbers WITH (connector = 'iceberg', type = 'upsert', primary_key = 'id', {catalog},
+  database.name = '{database}', table.name = 'state', create_table_if_not_exists = 'true',
+  partition_by = 'bucket(2, id)');"""
 
 
-def run(root: Path, application, script: str, env: dict[str, str]) -> str:
-    """Two engines one after the other on the same home: the second has nothing to do."""
-    for _ in range(2):
-        with Engine(Home.at(root), EngineSettings(), env=env, application=application) as engine:
-            engine.execute(script)
+def run(root: Path, application, script: str, env: dict[str, str]) -> None:
+    """Two engines one after the other on the same home; then a third, which has nothing to do."""
+    folder = root / "input"
+    folder.mkdir()
+    for start in (0, 10, None):
+        if start is not None:
+            rows = [
+                json.dumps({"id": i, "name": f"from {start}"}) for i in range(start, start + 20)
+            ]
+            (folder / f"{start:03}.json").write_text("\n".join(rows) + "\n")
+        home = Home.at(root / "home")
+        with Engine(home, EngineSettings(), env=env, application=application) as engine:
+            engine.execute(SOURCE.format(input=folder) + script)
             engine.run(threading.Event(), once=True)
-            ((_, text),) = engine.execute("SHOW CREATE SINK k")[0].rows
-    return text
+
+
+def check(catalog: Catalog, database: str) -> None:
+    """What the two sinks have written."""
+    appended = catalog.load_table(f"{database}.numbers").scan().to_arrow()["id"].to_pylist()
+    assert sorted(appended) == sorted([*range(20), *range(10, 30)])
+    state = catalog.load_table(f"{database}.state").scan().to_arrow().to_pylist()
+    assert sorted((r["id"], r["name"]) for r in state) == [
+        (i, f"from {0 if i < 10 else 10}") for i in range(30)
+    ]
 
 
 def test_a_rest_catalog(tmp_path, spark, rest_catalog) -> None:  # noqa: F811
     database = f"sinks_{uuid.uuid4().hex[:8]}"
     catalog = f"catalog.type = 'rest', catalog.uri = '{rest_catalog.uri}'"
-    run(tmp_path / "home", spark, SOURCE + SINK.format(catalog=catalog, database=database), {})
-    table = load_catalog("rest", type="rest", uri=rest_catalog.uri).load_table(
-        f"{database}.numbers"
-    )
-    assert sorted(table.scan().to_arrow()["id"].to_pylist()) == list(range(20))
+    run(tmp_path, spark, SINKS.format(catalog=catalog, database=database), {})
+    check(load_catalog("rest", type="rest", uri=rest_catalog.uri), database)
 
 
 def test_glue_and_s3_through_a_connection(tmp_path, spark, aws) -> None:  # noqa: F811
@@ -49,12 +70,12 @@ def test_glue_and_s3_through_a_connection(tmp_path, spark, aws) -> None:  # noqa
       type = 'iceberg', warehouse.path = '{warehouse}', catalog.type = 'glue', catalog.name = 'my_catalog',
       s3.region = '{REGION}', s3.access.key = '${{AWS_ACCESS_KEY}}', s3.secret.key = '${{AWS_SECRET_KEY}}',
       s3.endpoint = '{aws.endpoint}', s3.path.style.access = 'true', glue.endpoint = '{aws.endpoint}');"""
-    sink = SINK.format(catalog="connection = 'public.lakehouse'", database=database)
+    sinks = SINKS.format(catalog="connection = 'public.lakehouse'", database=database)
     env = {
         "AWS_ACCESS_KEY": CREDENTIALS["AWS_ACCESS_KEY_ID"],
         "AWS_SECRET_KEY": CREDENTIALS["AWS_SECRET_ACCESS_KEY"],
     }
-    run(tmp_path / "home", spark, connection + SOURCE + sink, env)
+    run(tmp_path, spark, connection + sinks, env)
     properties = {
         "glue.endpoint": aws.endpoint,
         "glue.region": REGION,
@@ -65,6 +86,6 @@ def test_glue_and_s3_through_a_connection(tmp_path, spark, aws) -> None:  # noqa
         "s3.access-key-id": env["AWS_ACCESS_KEY"],
         "s3.secret-access-key": env["AWS_SECRET_KEY"],
     }
-    table = load_catalog("glue", type="glue", **properties).load_table(f"{database}.numbers")
-    assert table.location().startswith(warehouse)
-    assert sorted(table.scan().to_arrow()["id"].to_pylist()) == list(range(20))
+    catalog = load_catalog("glue", type="glue", **properties)
+    check(catalog, database)
+    assert catalog.load_table(f"{database}.state").location().startswith(warehouse)
