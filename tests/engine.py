@@ -90,8 +90,6 @@ def duckdb_count(home: Path, name: str, what: str = "count(*)") -> object:
     for extension in ("avro", "iceberg"):
         import_extension(extension)
         connection.execute(f"LOAD {extension}")
-    # DuckDB 1.5.5 takes the first vector of a Puffin file beyond 4 KB for all of them, Spark's files included, unless:
-    connection.execute("SET enable_external_file_cache = false")
     answer = connection.execute(f"SELECT {what} FROM iceberg_scan('{location}')").fetchone()
     assert answer is not None
     return answer[0]

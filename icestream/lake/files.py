@@ -63,6 +63,11 @@ class LiveFiles(Mapping[str, LiveFile]):
     def __len__(self) -> int:
         return len(self._files)
 
+    def upgraded(self, java: JavaObject) -> bool:
+        """Whether the files have got row ids since they were listed: with the first commit of format version 3."""
+        unknown = any(file.first_row_id is None for file in self._files.values())
+        return unknown and java.operations().current().formatVersion() >= 3
+
     def dead(self, location: str) -> Bits:
         """The positions of a file that are deleted (equality deletes aside)."""
         file = self._files[location]

@@ -236,8 +236,9 @@ class KeyedTable:
             for number, location in numbers.items()
             if live[location].deletes
         }
+        first = {n: live[location].first_row_id for n, location in numbers.items()}
         runs, folder = self.index.runs(), str(self.index.folder)
-        return _Work(columns, self.upsert, folder, runs, frozenset(numbers), dead, found, vanished)
+        return _Work(columns, self.upsert, folder, runs, first, dead, found, vanished)
 
     def _gathered(self, frame: DataFrame, changes: Changes) -> DataFrame:
         """All changes of a key in one task."""
@@ -371,6 +372,8 @@ class KeyedTable:
         snapshot = self.table.commit(update, stamp, base, {}, only_on=only_on)
         java = self.table.load()
         on_top = java.currentSnapshot().snapshotId() == snapshot
+        if self._live is not None and self._live.upgraded(java):
+            self._live = None
         if on_top and self._live is not None and self._live.snapshot == staged.base:
             self._live = self._live.advanced(java, snapshot, staged.marked, staged.emptied)
         else:
@@ -400,7 +403,8 @@ class _Work:
     upsert: Upsert
     folder: str
     runs: tuple[Run, ...]
-    alive: frozenset[int]
+    first: Mapping[int, int | None]
+    """The first row id of each file that counts. An index from before the table had row ids does not know them."""
     dead: Mapping[int, bytes]
     found: Accumulator[dict[int, Bits]]
     vanished: Accumulator[int]
@@ -418,7 +422,9 @@ class _Work:
         for number, chosen, positions in by_file:
             living = chosen[~np.isin(positions, self._dead(number))]
             existed[hits.probe[living]] = True
-            rows[hits.probe[living]] = hits.row[living]
+            rows[hits.probe[living]] = self._row_ids(
+                number, hits.row[living], hits.position[living]
+            )
         stays = np.zeros(len(existed), bool)
         if self.upsert.conflict == "nothing":  # the row that is there is the first
             stays = existed & ~outcome.cleared
@@ -453,9 +459,13 @@ class _Work:
         numbers, starts = np.unique(files[order], return_index=True)
         ends = np.append(starts, len(order))[1:]
         for number, start, end in zip(numbers, starts, ends, strict=True):
-            if int(number) in self.alive:
+            if int(number) in self.first:
                 chosen = order[start:end]
                 yield int(number), chosen, positions[chosen]
+
+    def _row_ids(self, number: int, rows: np.ndarray, positions: np.ndarray) -> np.ndarray:
+        first = self.first[number]
+        return rows if first is None else np.where(rows < 0, first + positions, rows)
 
     def _dead(self, number: int) -> np.ndarray:
         blob = self.dead.get(number)
