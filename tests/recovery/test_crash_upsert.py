@@ -160,6 +160,7 @@ def kill(stream: Stream, fault: str) -> None:
 @pytest.mark.timeout(1200)
 def test_killed_at_every_point_and_while_recovering(stream: Stream) -> None:
     stream.send()
+    finish(stream)  # else there would be nothing to index and nothing to mark
     for number, fault in enumerate(FAULTS):
         stream.send()
         kill(stream, fault)  # having completed what the one before left
