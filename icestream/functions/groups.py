@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 
 from sqlglot import exp
 
@@ -17,12 +18,23 @@ from icestream.functions.expressions import (
     Call,
     Expr,
     Frame,
+    Interval,
+    Literal,
     Sort,
+    Value,
     WindowCall,
     has_aggregate,
 )
 from icestream.functions.registry import REGISTRY
 from icestream.functions.trees import call_of
+from icestream.types import NumericType, Type
+
+SESSION = (
+    "SESSION"  # the unit of a frame whose start is its gap; the planner makes other windows of it
+)
+
+# They look at the whole partition, whatever the frame.
+_FRAMELESS = ("row_number", "rank", "dense_rank", "percent_rank", "cume_dist", "ntile", "lag", "lead")  # fmt: skip
 
 
 def identifier(node: exp.Expression) -> str:
@@ -132,6 +144,8 @@ class Groups(Conversions):
         sorts = tuple(self.sort(o) for o in order.expressions) if order else ()
         spec = definition.args.get("spec")
         frame = self.frame(spec, sorts) if spec else None
+        if order and (gap := order.args.get("session")) is not None:
+            frame = self.session(gap, sorts, call)
         return WindowCall(call.type, call, partition, sorts, frame, ignore_nulls)
 
     def window_call(self, node: exp.Expression) -> Expr:
@@ -170,6 +184,50 @@ class Groups(Conversions):
             raise SqlError(message, place=self.place_of(spec))
         return Frame(unit, start, end)
 
+    def session(self, tree: exp.Expression, sorts: Sequence[Sort], call: Expr) -> Frame:
+        """SESSION WITH GAP …: one ascending key, and a constant to measure its distances with."""
+        place = self.place_of(tree)
+        if isinstance(call, Call) and call.function.name in _FRAMELESS:
+            raise SqlError(
+                f"{call.function.name} looks at the whole partition, not at a session",
+                place=place,
+                remedy="take first_value of the time over the session in a subquery, and put it into PARTITION BY",
+            )
+        if len(sorts) != 1:
+            raise SqlError("SESSION requires exactly one ORDER BY column", place=place)
+        if sorts[0].descending:
+            raise NotSupportedError(
+                "SESSION with ORDER BY … DESC", place=place, remedy="order by time, ascending"
+            )
+        return Frame(
+            SESSION, Bound("gap", self.gap(tree, sorts[0].expr.type)), Bound("current row")
+        )
+
+    def gap(self, tree: exp.Expression, kind: Type) -> Expr:
+        """The gap between sessions along a key of that type: an interval for times, a number for numbers."""
+        bound, place = self.visit(tree), self.place_of(tree)
+        timed = kind in (t.DATE, t.TIMESTAMP, t.TIMESTAMPTZ)
+        if timed and bound.type == t.NULL:
+            bound = self.coerce(bound, t.INTERVAL, tree)
+        if not timed and not _is_number(kind):
+            raise SqlError(
+                f"a {describe(kind)} has no distances to tell sessions apart by",
+                place=place,
+                remedy="order by a time or a number",
+            )
+        if not isinstance(bound, Literal) or bound.value is None:
+            raise SqlError("the gap of a session must be a constant", place=place)
+        if not (bound.type == t.INTERVAL if timed else _is_number(bound.type)):
+            wanted = "INTERVAL '5 minutes'" if timed else "a number"
+            raise SqlError(
+                f"the gap along a {describe(kind)} cannot be a {describe(bound.type)}",
+                place=place,
+                remedy=f"write {wanted}",
+            )
+        if _is_negative(bound.value):
+            raise SqlError("the gap of a session cannot be negative", place=place)
+        return bound
+
     def bound(self, value: exp.Expression | str | None, side: str | None) -> Bound:
         """One end of a frame."""
         if isinstance(value, exp.Expression):
@@ -180,3 +238,13 @@ class Groups(Conversions):
             if text == "current row"
             else Bound(f"unbounded {str(side or 'preceding').lower()}")
         )
+
+
+def _is_number(type: Type) -> bool:
+    return type in (*t.INTEGERS, t.REAL, t.DOUBLE) or isinstance(type, NumericType)
+
+
+def _is_negative(value: Value) -> bool:
+    if isinstance(value, Interval):
+        return min(value.months, value.days, value.microseconds) < 0
+    return isinstance(value, int | float | Decimal) and value < 0

@@ -41,6 +41,7 @@ from icestream.plan.logical import (
 from icestream.plan.naming import NAMELESS, column_name
 from icestream.plan.rewrite import transform
 from icestream.plan.scope import HIDDEN, Context, FromScope, Output
+from icestream.plan.sessions import gap_of, with_sessions
 from icestream.plan.subqueries import Pending, Subqueries, attach
 from icestream.plan.tables import bind_from
 
@@ -229,10 +230,11 @@ class _Select:
             return self.shared(found, e, _function_name(e)).ref
 
         exprs.change(lambda e: transform(e, step))
-        partitions = dict.fromkeys(_partition(i) for i in found)
-        for partition in partitions:
-            node = Window(node, tuple(i for i in found if _partition(i) == partition))
-        return node
+        plain = [i for i in found if gap_of(i) is None]
+        for partition in dict.fromkeys(_partition(i) for i in plain):
+            node = Window(node, tuple(i for i in plain if _partition(i) == partition))
+        sessions = [i for i in found if gap_of(i) is not None]
+        return with_sessions(node, sessions, self.ctx.names)
 
     def unnested(self, node: Node, exprs: _Exprs) -> Node:
         found: list[Item] = []

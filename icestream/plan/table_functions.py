@@ -1,4 +1,4 @@
-"""Functions in FROM: unnest and generate_series, and the time windows TUMBLE and HOP."""
+"""Functions in FROM: unnest and generate_series, and the time windows TUMBLE, HOP and SESSION."""
 
 from __future__ import annotations
 
@@ -9,11 +9,29 @@ from sqlglot import exp
 from icestream import types as t
 from icestream.errors import NotSupportedError, Place, SqlError
 from icestream.functions.bind import Binder
-from icestream.functions.expressions import Call, ColumnRef, Interval, Literal, columns_used
-from icestream.plan.calls import binder_of
+from icestream.functions.expressions import (
+    Call,
+    ColumnRef,
+    Expr,
+    Interval,
+    Literal,
+    Sort,
+    columns_used,
+)
+from icestream.plan.calls import binder_of, call, converted
 from icestream.plan.joins import on_condition, refuse_twice
-from icestream.plan.logical import ONE_ROW, Filter, Item, JoinKind, Project, Unnest, WindowTable
-from icestream.plan.rewrite import refs
+from icestream.plan.logical import (
+    ONE_ROW,
+    Filter,
+    Item,
+    JoinKind,
+    Node,
+    Project,
+    Unnest,
+    Window,
+    WindowTable,
+)
+from icestream.plan.rewrite import kept, refs
 from icestream.plan.scope import (
     HIDDEN,
     Context,
@@ -23,14 +41,16 @@ from icestream.plan.scope import (
     Visible,
     with_aliases,
 )
+from icestream.plan.sessions import numbered, over
 
-_WINDOWS = {"tumble": 3, "hop": 4}  # the number of arguments without an offset
+_LENGTHS = {"tumble": "a size", "hop": "a slide and a size", "session": "a gap"}
+_WINDOWS = {"tumble": 3, "hop": 4, "session": 3}  # the number of arguments without an offset
 
 
 def is_window(tree: exp.Expression) -> bool:
-    """TUMBLE(…) or HOP(…)"""
-    call = tree.this if isinstance(tree, exp.Table) else None
-    return isinstance(call, exp.Anonymous) and call.name in _WINDOWS
+    """TUMBLE(…), HOP(…) or SESSION(…)"""
+    called = tree.this if isinstance(tree, exp.Table) else None
+    return isinstance(called, exp.Anonymous) and called.name in _WINDOWS
 
 
 def is_function(tree: exp.Expression) -> bool:
@@ -121,13 +141,16 @@ def on_true(left: Source, found: Source, join: exp.Join, kind: JoinKind, ctx: Co
 
 
 def window(tree: exp.Expression, source: Source, ctx: Context) -> tuple[Output, str | None]:
-    """TUMBLE(relation, time, size [, offset]) or HOP(relation, time, slide, size [, offset]), and its name."""
+    """A relation with window_start and window_end beside it, and its name.
+
+    TUMBLE(relation, time, size [, offset]), HOP(relation, time, slide, size [, offset]) or
+    SESSION(relation [PARTITION BY …], time, gap).
+    """
     called, place = tree.this, ctx.place_of(tree)
     kind, args = called.name, called.expressions
     wanted = _WINDOWS[kind]
-    if len(args) not in (wanted, wanted + 1):
-        lengths = "a size" if kind == "tumble" else "a slide and a size"
-        raise SqlError(f"{kind} takes a relation, a time column and {lengths}", place=place)
+    if len(args) not in (wanted, wanted + (kind != "session")):
+        raise SqlError(f"{kind} takes a relation, a time column and {_LENGTHS[kind]}", place=place)
     binder = binder_of(source.scope, ctx.place_of)
     time = binder.visit(args[1])
     if not isinstance(time, ColumnRef) or time.type not in (t.DATE, t.TIMESTAMP, t.TIMESTAMPTZ):
@@ -135,6 +158,10 @@ def window(tree: exp.Expression, source: Source, ctx: Context) -> tuple[Output, 
             f"the time of {kind} must be a column of type date, timestamp or timestamptz",
             place=ctx.place_of(args[1]),
         )
+    if kind == "session":
+        keys = tuple(binder.visit(k) for k in called.args.get("partition_by") or ())
+        gap = binder.gap(args[2], time.type)
+        return _bounded(_sessions(source.node, keys, time, gap, ctx), source)
     slide, *rest = (_length(a, binder, place) for a in args[2:])
     size = rest.pop(0) if kind == "hop" else slide
     offset = rest[0] if rest else Interval(0, 0, 0)
@@ -145,6 +172,22 @@ def window(tree: exp.Expression, source: Source, ctx: Context) -> tuple[Output, 
     start, end = ctx.names.fresh("window_start"), ctx.names.fresh("window_end")
     name = "tumble" if kind == "tumble" else "hop"
     node = WindowTable(source.node, name, time, size, slide, offset, start, end)  # type: ignore[arg-type]
+    return _bounded(node, source)
+
+
+def _sessions(node: Node, keys: tuple[Expr, ...], time: ColumnRef, gap: Expr, ctx: Context) -> Node:
+    """The rows with the bounds of their sessions last: the first row's time, and the last row's with the gap added."""
+    node, session = numbered(node, keys, Sort(time, False, False), gap, ctx.names)
+    first = Item(ctx.names.fresh("first"), over("min", time, (*keys, session)))
+    last = Item(ctx.names.fresh("last"), over("max", time, (*keys, session)))
+    node = Window(node, (first, last))
+    end = Item(ctx.names.fresh("window_end"), call("+", last.ref, gap))
+    start = Item(ctx.names.fresh("window_start"), converted(first.ref, end.expr.type))
+    return Project(node, (*kept(node), start, end))
+
+
+def _bounded(node: Node, source: Source) -> tuple[Output, str | None]:
+    """The relation's columns, and the bounds that stand last in the node."""
     shown = [e for e in source.scope.entries if not e.name.startswith(HIDDEN)]
     items = tuple(Item(r.name, r) for r in (*(e.ref for e in shown), *refs(node)[-2:]))
     names = (*(e.name for e in shown), "window_start", "window_end")

@@ -85,7 +85,7 @@ def _alone(tree: exp.Expression, ctx: Context) -> Source:
 
 
 def _windowed(tree: exp.Expression, ctx: Context) -> Source:
-    """The relation inside TUMBLE(…) or HOP(…)."""
+    """The relation inside TUMBLE(…), HOP(…) or SESSION(…)."""
     if isinstance(tree, exp.Column):
         table = exp.Table(this=tree.this.copy(), db=tree.args.get("table"))
         table.this.meta.update(tree.this.meta)

@@ -2,16 +2,18 @@
 
 sqlglot turns what it does not know into an opaque `Command` with a warning, and cuts whole statements
 (SHOW …) into one token. Here both are off: every word is a token, and what cannot be parsed is a
-`ParseError` that carries the offset of the offending token.
+`ParseError` that carries the offset of the offending token. Session windows are added, in both forms.
 """
 
 from __future__ import annotations
 
 from typing import Any, ClassVar, NoReturn
 
+from sqlglot import exp
 from sqlglot.dialects.risingwave import RisingWave
 from sqlglot.errors import ParseError
 from sqlglot.tokens import Token as RawToken
+from sqlglot.tokens import TokenType
 
 _TEMPLATE_MARKS = ("/*+", "{%", "%}", "{{+", "{{-", "+}}", "-}}", "{#", "#}")
 
@@ -26,7 +28,7 @@ class Dialect(RisingWave):  # type: ignore[misc]
         KEYWORDS: ClassVar[dict[str, Any]] = {
             word: kind
             for word, kind in RisingWave.Tokenizer.KEYWORDS.items()
-            if word not in _TEMPLATE_MARKS
+            if word not in (*_TEMPLATE_MARKS, "SESSION")
         }
 
     class Parser(RisingWave.Parser):  # type: ignore[misc]
@@ -46,6 +48,39 @@ class Dialect(RisingWave):  # type: ignore[misc]
                 made.set("this", whole)
                 made.set("unit", None)
             return made
+
+        def _parse_partition_and_order(self) -> Any:
+            """Take SESSION WITH GAP … along: an argument `session` of the ORDER BY before it."""
+            partition, order = super()._parse_partition_and_order()
+            start = self._curr
+            if self._match_text_seq("SESSION", "WITH", "GAP"):
+                if order is None:
+                    self.raise_error("Expecting ORDER BY", start)
+                order.set(
+                    "session", self._parse_disjunction() or self.raise_error("Expecting a gap")
+                )
+            return partition, order
+
+        def _parse_session(self) -> Any:
+            """SESSION(relation [PARTITION BY …], time, gap): all but the last two are what it is partitioned by."""
+            name = self._tokens[self._index - 2]
+            relation = self._parse_disjunction()
+            given = self._parse_partition_by()
+            made = exp.Anonymous(this="session", partition_by=given[:-2])
+            if given:
+                if len(given) < 3:
+                    self.raise_error("Expecting a time column and a gap")
+                given = given[-2:]
+            elif self._match(TokenType.COMMA):
+                given = self._parse_csv(self._parse_disjunction)
+            made.set("expressions", [relation, *given])
+            made.meta["start"] = name.start
+            return made
+
+        FUNCTION_PARSERS: ClassVar[dict[str, Any]] = {
+            **RisingWave.Parser.FUNCTION_PARSERS,
+            "SESSION": _parse_session,
+        }
 
         def _parse_as_command(self, start: RawToken) -> NoReturn:
             self.raise_error("Invalid expression / Unexpected token", start)

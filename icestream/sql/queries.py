@@ -27,7 +27,6 @@ EMIT = ("EMIT", "ON", "WINDOW", "CLOSE")
 _log = logging.getLogger(__name__)
 
 _NOT_YET: tuple[tuple[tuple[str, ...], str], ...] = (
-    (("SESSION", "WITH", "GAP"), "session windows (OVER (… SESSION WITH GAP …))"),
     (("AGGREGATE", ":"), "scalar functions as aggregates (aggregate:…)"),
     (("AS", "CHANGELOG", "FROM"), "a change log as a table (WITH … AS CHANGELOG FROM …)"),
 )

@@ -70,6 +70,11 @@ def test_place_of_a_node_in_a_later_statement():
         "with a as (select 1), b as (select 2) select * from a, b",
         "select distinct on (a) a, b from t order by a, b desc nulls last limit 3 offset 1",
         "select row_number() over (partition by a order by b) from t",
+        "select sum(a) over (partition by b order by c session with gap interval '1 hour') from t",
+        "select sum(a) over w from t window w as (order by c session with gap interval '1' hour)",
+        "select * from session(t, ts, interval '1 minute') w",
+        "select * from session(t partition by a, b, ts, interval '1 minute')",
+        "select session from session",
         "select count(*) filter (where a > 1) from t",
         "select a ->> 'b', c[1], d is distinct from e, f ~* 'x', g @> '{}'::jsonb from t",
         "select date '2020-01-01', timestamptz '2020-01-01 00:00:00+02', interval '1' hour",
@@ -89,10 +94,6 @@ def test_parses(text):
 @pytest.mark.parametrize(
     ("text", "what"),
     [
-        (
-            "select sum(a) over (partition by b ¦session with gap interval '1 hour') from t",
-            "session",
-        ),
         ("select ¦aggregate:f(x) from t", "aggregate:"),
         ("with c ¦as changelog from t select * from c", "CHANGELOG"),
         ("with a as (insert into ¦t values (1) returning *) select * from a", "inside a query"),
