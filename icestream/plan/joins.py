@@ -1,4 +1,4 @@
-"""Two relations of FROM become one: ON, USING, NATURAL, LATERAL."""
+"""Two relations of FROM become one: ON, USING, NATURAL, LATERAL, ASOF."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from icestream import types as t
 from icestream.errors import NotSupportedError, SqlError, did_you_mean
 from icestream.functions.coercion import common_type, describe
 from icestream.functions.expressions import Expr, Literal
+from icestream.plan.asof import asof, is_asof
 from icestream.plan.calls import both, call, converted
 from icestream.plan.clauses import conditions, refuse
 from icestream.plan.logical import Item, Join, JoinKind, Project
@@ -23,9 +24,10 @@ _SIDES: dict[str, JoinKind] = {"LEFT": "left", "RIGHT": "right", "FULL": "full"}
 
 def kind_of(join: exp.Join, ctx: Context) -> JoinKind:
     """The kind of a join as written. A comma and a join without a condition are cross joins."""
-    method, kind = (str(join.args.get(k) or "").upper() for k in ("method", "kind"))
-    if method == "ASOF" or kind in ("SEMI", "ANTI", "ASOF"):
-        raise NotSupportedError(f"{method or kind} JOIN", place=ctx.place_of(join))
+    kind = str(join.args.get("kind") or "").upper()
+    if is_asof(join) or kind in ("SEMI", "ANTI"):
+        what = "ASOF JOIN with a function or LATERAL" if is_asof(join) else f"{kind} JOIN"
+        raise NotSupportedError(what, place=ctx.place_of(join))
     side = str(join.args.get("side") or "").upper()
     if side in _SIDES:
         return _SIDES[side]
@@ -42,8 +44,11 @@ def crossed(left: Source | None, right: Source, ctx: Context, at: exp.Expression
 
 def joined(left: Source, right: Source, join: exp.Join, ctx: Context) -> Source:
     """The two under the join's condition."""
-    kind = kind_of(join, ctx)
     refuse_twice(left, right, ctx, join)
+    if is_asof(join):
+        scope = left.scope.beside(right.scope)
+        return asof(left, right, join, ctx, lambda tree: _on(tree, scope, ctx))
+    kind = kind_of(join, ctx)
     shared = _shared(left.scope, right.scope, join, ctx)
     if shared is not None:
         return _merged(left, right, kind, shared, join, ctx)
