@@ -62,7 +62,8 @@ def line(node: Node) -> str:
             return f"Expand {_items(node.keys)} into sets {sets}"
         case Join():
             on = f" on {text(node.condition)}" if node.condition else ""
-            return f"{node.kind.capitalize()} join{on}"
+            word = f"Temporal {node.kind}" if node.temporal else node.kind.capitalize()
+            return f"{word} join{on}"
         case SetOperation():
             word = node.kind.capitalize() + (" all" if node.all else "")
             return f"{word} ({', '.join(map(quote, node.names))})"

@@ -42,8 +42,10 @@ def crossed(left: Source | None, right: Source, ctx: Context, at: exp.Expression
     return Source(Join("cross", left.node, right.node), left.scope.beside(right.scope))
 
 
-def joined(left: Source, right: Source, join: exp.Join, ctx: Context) -> Source:
-    """The two under the join's condition."""
+def joined(
+    left: Source, right: Source, join: exp.Join, ctx: Context, *, temporal: bool = False
+) -> Source:
+    """The two under the join's condition. `temporal`: the right as it is when a row of the left comes."""
     refuse_twice(left, right, ctx, join)
     if is_asof(join):
         scope = left.scope.beside(right.scope)
@@ -51,7 +53,7 @@ def joined(left: Source, right: Source, join: exp.Join, ctx: Context) -> Source:
     kind = kind_of(join, ctx)
     shared = _shared(left.scope, right.scope, join, ctx)
     if shared is not None:
-        return _merged(left, right, kind, shared, join, ctx)
+        return _merged(left, right, kind, shared, ctx, temporal)
     scope = left.scope.beside(right.scope)
     on = join.args.get("on")
     if on is None:
@@ -59,9 +61,12 @@ def joined(left: Source, right: Source, join: exp.Join, ctx: Context) -> Source:
             raise SqlError(f"a {kind} join needs ON or USING", place=ctx.place_of(join))
         return Source(Join(kind, left.node, right.node), scope)
     if any(isinstance(n, exp.Query) for n in on.walk()):
+        if temporal:
+            what = "a subquery in the ON of a temporal join"
+            raise NotSupportedError(what, place=ctx.place_of(on))
         return _with_subqueries(left, right, kind, on, scope, ctx)
     condition = on_condition(on, scope, ctx)
-    return Source(Join(kind, left.node, right.node, condition), scope)
+    return Source(Join(kind, left.node, right.node, condition, temporal), scope)
 
 
 def on_condition(on: exp.Expression, scope: FromScope, ctx: Context) -> Expr | None:
@@ -133,8 +138,8 @@ def _merged(
     right: Source,
     kind: JoinKind,
     shared: Sequence[tuple[str, exp.Expression]],
-    join: exp.Join,
     ctx: Context,
+    temporal: bool,
 ) -> Source:
     equal: list[Expr] = []
     items: list[Item] = []
@@ -160,7 +165,7 @@ def _merged(
             value = items[-1].ref
         merged.append(Visible(name, None, value))
     whole = "cross" if kind == "inner" and not equal else kind
-    node = Join(whole, left.node, right.node, both(equal))
+    node = Join(whole, left.node, right.node, both(equal), temporal)
     names = {n for n, _ in shared}
     both_sides = (*left.scope.entries, *right.scope.entries)
     rest = tuple(replace(e, bare=e.bare and e.name not in names) for e in both_sides)

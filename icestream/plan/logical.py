@@ -203,6 +203,8 @@ class Join(Node):
     left: Node
     right: Node
     condition: Expr | None = None
+    temporal: bool = False
+    """FOR SYSTEM_TIME AS OF PROCTIME(): a row of the left is joined once, when it comes, with the right as it is then."""
 
     def _columns(self) -> tuple[OutColumn, ...]:
         if self.kind in ("semi", "anti"):

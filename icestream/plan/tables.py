@@ -10,6 +10,7 @@ from sqlglot import exp
 from icestream.errors import NotSupportedError, SqlError
 from icestream.functions.expressions import ColumnRef
 from icestream.plan import calls
+from icestream.plan.asof import is_asof
 from icestream.plan.calls import both, call
 from icestream.plan.decorrelate import decorrelate
 from icestream.plan.joins import crossed, joined, kind_of, on_condition, refuse_twice
@@ -52,6 +53,8 @@ def _next(left: Source, join: exp.Join, ctx: Context) -> Source:
         if found.scope.entries[: len(left.scope.entries)] != left.scope.entries:
             return joined(left, found, join, ctx)
         return on_true(left, found, join, kind_of(join, ctx), ctx)
+    if is_current(join.this):
+        return _temporal(left, join, ctx)
     return joined(left, relation(join.this, ctx), join, ctx)
 
 
@@ -98,6 +101,12 @@ def _windowed(tree: exp.Expression, ctx: Context) -> Source:
 def _named(tree: exp.Table, ctx: Context) -> Source:
     known = ("this", "db", "alias", "joins", "catalog", "only")
     for key, value in tree.args.items():
+        if value and is_current(tree):
+            raise SqlError(
+                "FOR SYSTEM_TIME AS OF PROCTIME() does not belong here",
+                place=ctx.place_of(tree),
+                remedy="it stands right after the relation on the right of a JOIN … ON",
+            )
         if value and key in ("version", "when"):
             raise NotSupportedError(
                 "a table as of a moment (FOR SYSTEM_TIME AS OF)", place=ctx.place_of(tree)
@@ -151,6 +160,51 @@ def aliased(tree: exp.Expression, output: Output, name: str | None, ctx: Context
         Visible(n, qualifier, ref) for n, ref in zip(names, refs(output.node), strict=True)
     )
     return Source(output.node, FromScope(entries=entries, outer=ctx.outer))
+
+
+# -- temporal joins -------------------------------------------------------------------------------
+
+
+def is_current(tree: exp.Expression) -> bool:
+    """Whether the relation is FOR SYSTEM_TIME AS OF PROCTIME(), or NOW()."""
+    version = tree.args.get("version") if isinstance(tree, exp.Table) else None
+    if version is None or str(version.this).upper() != "TIMESTAMP":
+        return False
+    moment = version.args.get("expression")
+    named = isinstance(moment, exp.Anonymous) and not moment.expressions
+    return isinstance(moment, exp.CurrentTimestamp) or (
+        named and moment.name.lower() in ("proctime", "now")
+    )
+
+
+def _temporal(left: Source, join: exp.Join, ctx: Context) -> Source:
+    """A row of the left looks up the right once, when it comes."""
+    place = ctx.place_of(join.this)
+    if is_asof(join):
+        raise SqlError("a join is temporal or ASOF, not both", place=place)
+    kind = kind_of(join, ctx)
+    if kind == "cross":
+        raise SqlError("a temporal join needs ON or USING", place=place)
+    if kind not in ("inner", "left"):
+        raise SqlError(
+            f"a temporal join cannot be a {kind} join: the right is looked up, its rows do not come by themselves",
+            place=place,
+            remedy="write JOIN or LEFT JOIN, with the relation that is looked up on the right",
+        )
+    if ctx.outer is not None:
+        raise NotSupportedError(
+            "a temporal join in a subquery of an expression", place=place, remedy="put it into FROM"
+        )
+    table = join.this.copy()
+    table.set("version", None)
+    right = relation(table, ctx)
+    if not isinstance(right.node, Scan):
+        raise SqlError(
+            f'"{table.name}" is a query, and a temporal join looks up what is stored',
+            place=place,
+            remedy="look up a table, a materialized view or an Iceberg source",
+        )
+    return joined(left, right, join, ctx, temporal=True)
 
 
 # -- LATERAL --------------------------------------------------------------------------------------
