@@ -345,6 +345,23 @@ class WindowTable(Node):
         return t.TIMESTAMP if self.time.type == t.DATE else self.time.type
 
 
+@dataclass(frozen=True)
+class Lookup(Node):
+    """The rows of a stored relation whose columns `on` (their stored names) equal a row of `keys`, NULL equal to NULL.
+
+    `keys` has as many columns, in that order; a row is given once, however often its key is there.
+    """
+
+    keys: Node
+    relation: str
+    name: str
+    items: tuple[Item, ...]
+    on: tuple[str, ...]
+
+    def _columns(self) -> tuple[OutColumn, ...]:
+        return tuple(i.column for i in self.items)
+
+
 def walk(node: Node) -> Iterator[Node]:
     """The node and all below it, parents first."""
     yield node

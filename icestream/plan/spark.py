@@ -31,6 +31,7 @@ from icestream.plan.logical import (
     Item,
     Join,
     Limit,
+    Lookup,
     Node,
     Order,
     Project,
@@ -107,6 +108,8 @@ class _Renderer:
                 return self.scan(node)
             case Values():
                 return self.values(node)
+            case Lookup():
+                return self.lookup(node)
             case Filter():
                 block = self.open(node.input, node.exprs)
                 return replace(block, where=(*block.where, self.under(block, node.condition)))
@@ -204,9 +207,22 @@ class _Renderer:
                 outs.append(_Out(item.name, self.expr(stored), ref))
         return _Block(tuple(outs), self._inputs[node.relation])
 
+    def lookup(self, node: Lookup) -> _Block:
+        """As a scan, wherever nothing better takes the place of the node before it comes here."""
+        keys = refs(node.keys)
+        test = " AND ".join(
+            f"{backtick(c)} <=> {backtick(k.name)}" for c, k in zip(node.on, keys, strict=True)
+        )
+        rows = f"{self._inputs[node.relation]} LEFT SEMI JOIN {self.subquery(node.keys)} ON {test}"
+        block = self.scan(Scan(node.relation, node.name, node.items))
+        return replace(block, source=rows)
+
     def values(self, node: Values) -> _Block:
         if not node.outputs:
             return _Block((), "")
+        if not node.rows:
+            none = (_Out(c.name, f"CAST(NULL AS {spark_type(c.type)})") for c in node.outputs)
+            return _Block(tuple(none), "", where=("FALSE",), closed=True)
         if all(is_pure(e) for e in node.exprs) and node.rows:
             rows = ", ".join("(" + ", ".join(map(self.expr, row)) + ")" for row in node.rows)
             names = ", ".join(backtick(c.name) for c in node.outputs)

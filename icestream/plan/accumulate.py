@@ -1,0 +1,169 @@
+"""Aggregates that are brought up to date: what is kept of a group, and how a delta changes it.
+
+Each aggregate keeps *parts*, which are aggregates themselves (avg keeps a sum and a count). A part of the rows that came
+and one of those that went are merged with the part that is stored. Where that does not tell the new value (the least
+value went; a float sum would not be exact; a list of all values) the group is *stale* and read again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from icestream import types as t
+from icestream.functions.conversions import result_type
+from icestream.functions.expressions import AggregateCall, Expr
+from icestream.functions.registry import REGISTRY
+from icestream.plan.calls import call, choose, converted, count, null, whole
+from icestream.plan.logical import Item
+
+_EXACT = ("smallint", "integer", "bigint", "numeric")
+
+
+@dataclass(frozen=True)
+class Part:
+    """A column that is kept, and the aggregate that makes it out of the rows of a group."""
+
+    name: str
+    made: AggregateCall
+    kind: str
+    """How it changes: count, sum, least, greatest, or whole (only by reading the group again)."""
+    exact: bool = True
+    """Whether what went can be taken off again."""
+
+    @property
+    def type(self) -> t.Type:
+        """The type of the column."""
+        return self.made.type
+
+
+@dataclass(frozen=True)
+class Kept:
+    """One aggregate: its parts, and the result as an expression over their columns."""
+
+    name: str
+    parts: tuple[Part, ...]
+    result: Expr
+    counted_by: str | None = None
+    """The part that counts the values of a sum, whose result is NULL when there are none."""
+
+
+def kept_of(item: Item, grows: bool) -> Kept:
+    """What is kept of an aggregate. `grows`: no row ever goes."""
+    made = item.expr
+    assert isinstance(made, AggregateCall)
+    function, name = made.function.name, item.name
+    if made.distinct or made.order_by:
+        return _alone(item, made, "whole")
+    match function:
+        case "count":
+            return _alone(item, made, "count")
+        case "sum":
+            return _sum(item, made, grows)
+        case "avg":
+            total = _like(made, "sum")
+            number = _like(made, "count")
+            parts = (
+                Part(f"{name}_sum", total, "sum", _is_exact(made)),
+                Part(f"{name}_count", number, "count"),
+            )
+            return Kept(name, parts, _mean(parts, made), parts[1].name)
+        case "min" | "max" if made.args[0].type != t.INTERVAL:
+            return _alone(item, made, "least" if function == "min" else "greatest")
+        case "bool_and" | "bool_or" | "every":
+            return _truth(item, made)
+    return _alone(item, made, "whole")
+
+
+def _alone(item: Item, made: AggregateCall, kind: str) -> Kept:
+    return Kept(item.name, (Part(item.name, made, kind),), item.ref)
+
+
+def _sum(item: Item, made: AggregateCall, grows: bool) -> Kept:
+    exact = _is_exact(made)
+    part = Part(item.name, made, "sum", exact)
+    if grows or not exact:
+        return Kept(item.name, (part,), item.ref)
+    number = Part(f"{item.name}_count", _like(made, "count"), "count")
+    return Kept(item.name, (part, number), item.ref, number.name)
+
+
+def _truth(item: Item, made: AggregateCall) -> Kept:
+    """bool_and: as many are true as there are; bool_or: one is."""
+    (value,) = made.args
+    true = value if made.filter is None else call("and", made.filter, value)
+    known = Part(f"{item.name}_count", _like(made, "count"), "count")
+    hits = Part(f"{item.name}_true", count(true), "count")
+    n, k = (Item(p.name, p.made).ref for p in (known, hits))
+    either = call(">", k, whole(0)) if made.function.name == "bool_or" else call("=", k, n)
+    return Kept(item.name, (known, hits), choose(call(">", n, whole(0)), either, null(t.BOOLEAN)))
+
+
+def _mean(parts: tuple[Part, ...], made: AggregateCall) -> Expr:
+    total, number = (Item(p.name, p.made).ref for p in parts)
+    if _is_exact(made):
+        divided = call("/", converted(total, made.type), converted(number, made.type))
+    else:
+        divided = call("/", converted(total, t.DOUBLE), converted(number, t.DOUBLE))
+    there = call(">", number, whole(0))
+    return choose(there, converted(divided, made.type), null(made.type))
+
+
+def _like(made: AggregateCall, function: str) -> AggregateCall:
+    """Another aggregate over the same values."""
+    if function == "count":
+        (found,) = [f for f in REGISTRY["count"] if f.args]
+        return AggregateCall(t.BIGINT, found, made.args, filter=made.filter)
+    arg = made.args[0]
+    kind = t.NUMERIC if isinstance(arg.type, t.NumericType) else arg.type
+    if arg.type == t.REAL:  # the mean of floats is that of doubles
+        arg, kind = converted(arg, t.DOUBLE), t.DOUBLE
+    found = next(f for f in REGISTRY["sum"] if f.args == (kind,))
+    return AggregateCall(result_type(found, (arg,)), found, (arg,), filter=made.filter)
+
+
+def _is_exact(made: AggregateCall) -> bool:
+    return made.args[0].type not in (t.REAL, t.DOUBLE)
+
+
+# -- merging --------------------------------------------------------------------------------------------
+
+
+def only(made: AggregateCall, where: Expr) -> AggregateCall:
+    """The aggregate over some of its rows."""
+    return replace(made, filter=where if made.filter is None else call("and", made.filter, where))
+
+
+def merged(part: Part, old: Expr, came: Expr, went: Expr | None) -> Expr:
+    """The part after the epoch, if it is not stale."""
+    match part.kind:
+        case "count":
+            total = call("+", call("coalesce", old, whole(0)), call("coalesce", came, whole(0)))
+            return total if went is None else call("-", total, call("coalesce", went, whole(0)))
+        case "sum":
+            if went is None:
+                added = converted(call("+", old, came), part.type)
+                return choose(call("is null", came), old, choose(call("is null", old), came, added))
+            zero = converted(whole(0, t.INTEGER), part.type)
+            total = call("+", call("coalesce", old, zero), call("coalesce", came, zero))
+            return converted(call("-", total, call("coalesce", went, zero)), part.type)
+        case "least" | "greatest":
+            return call(part.kind, old, came)
+    return old
+
+
+def stale(part: Part, old: Expr, came: Expr, went: Expr | None) -> Expr | None:
+    """When merging does not tell the new value; None: it always does."""
+    if part.kind == "whole":
+        return call("=", whole(1), whole(1))
+    if went is None:
+        return None
+    if part.kind == "sum" and not part.exact:
+        return call("is not null", went)
+    if part.kind in ("least", "greatest"):
+        beyond = call(">" if part.kind == "least" else "<", went, call(part.kind, old, came))
+        return call("and", call("is not null", went), call("is distinct from", beyond, _true()))
+    return None
+
+
+def _true() -> Expr:
+    return call("=", whole(1), whole(1))

@@ -1,0 +1,348 @@
+"""The delta rules: how much a relation changes when those it reads do.
+
+A plan in normal form (see `plan.normal`) is differentiated node by node. What comes out is a plan again, over three
+faces of each stored relation R: `R@old` and `R@new`, its content before and after the epoch, and `R@delta`, the rows that
+came (weight +1) and went (weight -1). All content is read through `Lookup`s that ask for the keys of a delta only, as
+far as those can be pushed down; reading more than asked is never wrong, because the joins above leave it out.
+
+    linear      Δf(R) = f(ΔR)
+    bilinear    Δ(R ⋈ S) = ΔR ⋈ S@old + R@new ⋈ ΔS
+    by row      Δ(R ⟕ S) = ΔR ⟕ S@old + (A ⟕ S@new) - (A ⟕ S@old), A the rows of R@new that ΔS matches; semi and anti joins alike
+    by key      Δf(R) = f(R@new|K) - f(R@old|K), K the partitions of ΔR
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal as Choice
+
+from icestream import types as t
+from icestream.functions.expressions import Call, Cast, ColumnRef, Expr, Literal
+from icestream.plan.calls import both, call
+from icestream.plan.logical import (
+    Aggregate,
+    Expand,
+    Filter,
+    Item,
+    Join,
+    Lookup,
+    Node,
+    OutColumn,
+    Project,
+    Scan,
+    SetOperation,
+    Unnest,
+    Values,
+    Window,
+    WindowTable,
+)
+from icestream.plan.rewrite import conjuncts, kept, refs
+
+WEIGHT = "_icestream_weight"
+"""The column of a delta that says whether a row comes (1) or goes (-1)."""
+
+When = Choice["old", "new"]
+
+
+def face(relation: str, which: str) -> str:
+    """The name under which a plan reads a relation's `old` or `new` content, or its `delta`."""
+    return f"{relation}@{which}"
+
+
+@dataclass(frozen=True)
+class State:
+    """What an epoch does to a relation that a plan reads."""
+
+    changed: bool
+    empty: bool = False
+    """Whether it had no rows before the epoch: its delta is then its content."""
+
+
+def weighted(columns: Sequence[OutColumn]) -> tuple[OutColumn, ...]:
+    """The columns of a delta."""
+    return (*columns, OutColumn(WEIGHT, t.INTEGER))
+
+
+def delta(node: Node, states: Mapping[str, State], *, first: bool = False) -> Node | None:
+    """The changes of a plan's rows: its columns and the weight. None: nothing it reads has changed.
+
+    The rows are not netted: one that comes and goes in the same epoch may be there twice. `first`: the plan has given
+    nothing yet, so that its constant rows come now.
+    """
+    return Rules(states, first).delta(node)
+
+
+class Rules:
+    """The rules for one epoch."""
+
+    def __init__(self, states: Mapping[str, State], first: bool = False) -> None:
+        self.states = states
+        self.first = first
+
+    # -- what changes -------------------------------------------------------------------------------
+
+    def delta(self, node: Node) -> Node | None:
+        """See the function of that name."""
+        match node:
+            case Scan(relation=relation, items=items):
+                if not self.states[relation].changed:
+                    return None
+                weight = Item(WEIGHT, ColumnRef(t.INTEGER, WEIGHT))
+                return Scan(face(relation, "delta"), node.name, (*items, weight))
+            case Values():
+                return _weighed(node, 1) if self.first else None
+            case Filter(input=below):
+                found = self.delta(below)
+                return None if found is None else Filter(found, node.condition)
+            case Project(input=below, items=items):
+                found = self.delta(below)
+                return None if found is None else Project(found, (*items, _weight()))
+            case Unnest() | WindowTable() | Expand():
+                found = self.delta(node.inputs[0])
+                return None if found is None else _last(node.with_inputs([found]), node)
+            case SetOperation(kind="union", all=True):
+                return self._union(node)
+            case Join(temporal=True):
+                found = self.delta(node.left)
+                return None if found is None else self._beside(node, found, "new")
+            case Join(kind="inner"):
+                return self._inner(node)
+            case Join():
+                return self._by_row(node)
+            case Window():
+                return self._by_key(node)
+        raise AssertionError(f"{type(node).__name__} is not in normal form")
+
+    def _union(self, node: SetOperation) -> Node | None:
+        found = [d for b in node.branches if (d := self.delta(b)) is not None]
+        return together(found, weighted(node.outputs))
+
+    def _inner(self, node: Join) -> Node | None:
+        left, right = self.delta(node.left), self.delta(node.right)
+        terms: list[Node] = []
+        if left is not None:
+            terms.append(self._beside(node, left, "old"))
+        if right is not None:
+            pairs = equal_columns(node)
+            keys = _keys(right, [r for _, r in pairs])
+            mine = self.within(node.left, "new", [n for n, _ in pairs], keys)
+            terms.append(_last(Join("inner", mine, right, node.condition), node))
+        return together([x for x in terms if not _is_empty(x)], weighted(node.columns))
+
+    def _beside(self, node: Join, left: Node, when: When) -> Node:
+        """Changes of the left side, joined with what the right one holds."""
+        pairs = equal_columns(node)
+        keys = _keys(left, [n for n, _ in pairs])
+        right = self.within(node.right, when, [n for _, n in pairs], keys)
+        return _last(Join(node.kind, left, right, node.condition), node)
+
+    def _by_row(self, node: Join) -> Node | None:
+        left, right = self.delta(node.left), self.delta(node.right)
+        terms: list[Node] = []
+        if left is not None:
+            terms.append(self._beside(node, left, "old"))
+        if right is not None:
+            pairs = equal_columns(node)
+            keys = _keys(right, [r for _, r in pairs])
+            mine = self.within(node.left, "new", [n for n, _ in pairs], keys)
+            touched = Join("semi", mine, right, node.condition)
+            for when, weight in (("new", 1), ("old", -1)):
+                theirs = self.within(node.right, when, [n for _, n in pairs], keys)  # type: ignore[arg-type]
+                terms.append(_weighed(Join(node.kind, touched, theirs, node.condition), weight))
+        return together([x for x in terms if not _is_empty(x)], weighted(node.columns))
+
+    def _by_key(self, node: Window) -> Node | None:
+        changes = self.delta(node.input)
+        if changes is None:
+            return None
+        names = [e.name for e in node.partition_by if isinstance(e, ColumnRef)]
+        keys = _keys(changes, names)
+        terms: list[Node] = []
+        for when, weight in (("new", 1), ("old", -1)):
+            below = self.within(node.input, when, names, keys)  # type: ignore[arg-type]
+            terms.append(_weighed(replace(node, input=below), weight))
+        return together([x for x in terms if not _is_empty(x)], weighted(node.columns))
+
+    # -- what is there --------------------------------------------------------------------------------
+
+    def at(self, node: Node, when: When) -> Node:
+        """All rows of a plan before or after the epoch."""
+        return self.within(node, when, (), None)
+
+    def within(self, node: Node, when: When, on: Sequence[str], keys: Node | None) -> Node:
+        """The rows whose columns `on` equal a row of `keys`, and perhaps others: then all of the same `on`."""
+        if not on:
+            keys = None
+        match node:
+            case Scan():
+                return self._scan(node, when, on, keys)
+            case Values():
+                return node
+            case Project(input=below, items=items):
+                on, keys = _kept_keys(on, keys, {i.name: _column(i.expr) for i in items})
+                return replace(node, input=self.within(below, when, on, keys))
+            case SetOperation(kind="union", all=True):
+                branches = []
+                for branch in node.branches:
+                    here = dict(zip(node.names, branch.names, strict=True))
+                    branches.append(self.within(branch, when, [here[n] for n in on], keys))
+                return replace(node, branches=tuple(branches))
+            case Join():
+                return self._join(node, when, on, keys)
+            case Window(input=below):
+                parts = {e.name: e.name for e in node.partition_by if isinstance(e, ColumnRef)}
+                on, keys = _kept_keys(on, keys, parts)
+                return replace(node, input=self.within(below, when, on, keys))
+            case Aggregate(input=below):
+                on, keys = _kept_keys(on, keys, {i.name: _column(i.expr) for i in node.groups})
+                return replace(node, input=self.within(below, when, on, keys))
+        (below,) = node.inputs
+        on, keys = _kept_keys(on, keys, {n: n for n in below.names})
+        return node.with_inputs([self.within(below, when, on, keys)])
+
+    def _scan(self, node: Scan, when: When, on: Sequence[str], keys: Node | None) -> Node:
+        state = self.states[node.relation]
+        if state.empty and (when == "old" or not state.changed):
+            return Values((), node.columns)
+        if state.empty:  # all there is has come now
+            return replace(node, relation=face(node.relation, "delta"))
+        which = face(node.relation, when if state.changed else "new")
+        if keys is None:
+            return replace(node, relation=which)
+        stored = {i.name: _column(i.expr) for i in node.items}
+        columns = [stored[n] for n in on]
+        assert all(columns), f"{node.name} computes {on}"
+        return Lookup(keys, which, node.name, node.items, tuple(c for c in columns if c))
+
+    def _join(self, node: Join, when: When, on: Sequence[str], keys: Node | None) -> Node:
+        pairs = equal_columns(node)
+        if keys is None:
+            return node.with_inputs([self.within(i, when, (), None) for i in node.inputs])
+        lefts, rights = set(node.left.names), set(node.right.names)
+        same = {r: n for n, r in pairs}  # a column of the right that equals one of the left
+        equal = same if node.kind == "inner" else {}
+        as_left = [n if n in lefts else equal.get(n) for n in on]
+        if any(as_left):
+            mine, part = _chosen(as_left, keys)
+            left = self.within(node.left, when, mine, part)
+            further = _keys(left, [n for n, _ in pairs])
+            right = self.within(node.right, when, [r for _, r in pairs], further)
+            return node.with_inputs([left, right])
+        if node.kind == "inner" and any(n in rights for n in on):
+            theirs, part = _chosen([n if n in rights else None for n in on], keys)
+            right = self.within(node.right, when, theirs, part)
+            further = _keys(right, [r for _, r in pairs])
+            left = self.within(node.left, when, [n for n, _ in pairs], further)
+            return node.with_inputs([left, right])
+        return node.with_inputs([self.within(i, when, (), None) for i in node.inputs])
+
+
+# -- keys -----------------------------------------------------------------------------------------------
+
+
+def _keys(node: Node, names: Sequence[str]) -> Node | None:
+    """The values of some columns, under names that meet no others."""
+    if not names:
+        return None
+    types = {c.name: c.type for c in node.columns}
+    items = [Item(f"_icestream_k{i}", ColumnRef(types[n], n)) for i, n in enumerate(names)]
+    return Project(node, tuple(items))
+
+
+def _kept_keys(
+    on: Sequence[str], keys: Node | None, names: Mapping[str, str | None]
+) -> tuple[Sequence[str], Node | None]:
+    """The part of a restriction that the node below can apply, with the names that the columns have there."""
+    if keys is None:
+        return (), None
+    return _chosen([names.get(n) for n in on], keys)
+
+
+def _chosen(columns: Sequence[str | None], keys: Node) -> tuple[list[str], Node | None]:
+    """The columns that there are, and the keys of just those."""
+    found = [(c, k) for c, k in zip(columns, refs(keys), strict=True) if c is not None]
+    if not found:
+        return [], None
+    if len(found) == len(columns):
+        return [c for c, _ in found], keys
+    items = tuple(Item(f"_icestream_k{i}", k) for i, (_, k) in enumerate(found))
+    return [c for c, _ in found], Project(keys, items)
+
+
+def equal_columns(node: Join) -> list[tuple[str, str]]:
+    """Columns of the left and the right side that the join's condition makes equal."""
+    lefts, rights = set(node.left.names), set(node.right.names)
+    found: list[tuple[str, str]] = []
+    for test in conjuncts(node.condition):
+        if not (isinstance(test, Call) and test.function.name in ("=", "is not distinct from")):
+            continue
+        one, other = (_column(a) for a in test.args)
+        if one in lefts and other in rights:
+            found.append((str(one), str(other)))
+        elif other in lefts and one in rights:
+            found.append((str(other), str(one)))
+    return found
+
+
+_WHOLE = (t.SMALLINT, t.INTEGER, t.BIGINT)
+
+
+def _column(expr: Expr) -> str | None:
+    """The column that an expression is; a wider whole number is the same number."""
+    if isinstance(expr, Cast) and expr.type in _WHOLE and expr.arg.type in _WHOLE:
+        wider = _WHOLE.index(expr.type) >= _WHOLE.index(expr.arg.type)
+        return _column(expr.arg) if wider else None
+    return expr.name if isinstance(expr, ColumnRef) else None
+
+
+# -- deltas ---------------------------------------------------------------------------------------------
+
+
+def _weight() -> Item:
+    return Item(WEIGHT, ColumnRef(t.INTEGER, WEIGHT))
+
+
+def _weighed(node: Node, weight: int) -> Node:
+    """Rows that all come, or all go."""
+    return Project(node, (*kept(node), Item(WEIGHT, Literal(t.INTEGER, weight))))
+
+
+def _last(node: Node, like: Node) -> Node:
+    """The columns of another node, then the weight."""
+    if node.names == (*like.names, WEIGHT):
+        return node
+    return Project(node, (*kept(like), _weight()))
+
+
+def together(terms: Sequence[Node], outputs: tuple[OutColumn, ...]) -> Node | None:
+    """All terms in one; None if there are none."""
+    if not terms:
+        return None
+    if len(terms) == 1:
+        return terms[0]
+    return SetOperation("union", True, tuple(terms), outputs)
+
+
+def _is_empty(node: Node) -> bool:
+    """Whether a plan surely gives no rows."""
+    match node:
+        case Values(rows=()):
+            return True
+        case Join(kind="inner" | "semi"):
+            return any(_is_empty(i) for i in node.inputs)
+        case Join(kind="left" | "anti"):
+            return _is_empty(node.left)
+        case SetOperation(branches=branches):
+            return all(_is_empty(b) for b in branches)
+        case Aggregate(groups=()) | Scan() | Lookup():
+            return False
+    return bool(node.inputs) and all(_is_empty(i) for i in node.inputs)
+
+
+# -- groups ---------------------------------------------------------------------------------------------
+
+
+def same(left: Iterable[ColumnRef], right: Iterable[ColumnRef]) -> Expr | None:
+    """Row by row equal, NULL to NULL."""
+    return both(call("is not distinct from", a, b) for a, b in zip(left, right, strict=True))

@@ -1,0 +1,336 @@
+"""A plan in the few forms that the delta rules know.
+
+The same rows, said with scans, values, filters, projections, UNION ALL, table functions, inner, left, semi and anti joins,
+plain aggregates and window calls. DISTINCT and the set operations become aggregates, DISTINCT ON and LIMIT window calls,
+right and full joins left and anti ones, DISTINCT aggregates plain ones over an aggregate. What PostgreSQL leaves
+open, the choice among equals, is settled here by the row itself, so that every epoch settles it alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from icestream import types as t
+from icestream.functions.expressions import (
+    AggregateCall,
+    Call,
+    ColumnRef,
+    Expr,
+    Sort,
+    WindowCall,
+    columns_used,
+)
+from icestream.plan.calls import both, call, choose, count, null, numbered, whole
+from icestream.plan.logical import (
+    Aggregate,
+    Distinct,
+    DistinctOn,
+    Filter,
+    Item,
+    Join,
+    Limit,
+    Node,
+    Order,
+    OutColumn,
+    Project,
+    SetOperation,
+    Unnest,
+    Window,
+    walk,
+)
+from icestream.plan.rewrite import kept, refs, substitute
+from icestream.plan.tidy import tidy
+
+MADE = "_icestream_"
+"""Begins the names of columns that no user has written."""
+
+_BY_PLACE = {"row_number", "ntile", "lag", "lead"}
+"""Window functions that tell rows apart which their ORDER BY does not."""
+_IN_ORDER = {"array_agg", "string_agg", "jsonb_agg", "jsonb_object_agg", "first_value", "last_value"}  # fmt: skip
+"""Aggregates whose result depends on the order in which they see their rows."""
+_WHOLE = {*_IN_ORDER, "mode", "percentile_cont", "percentile_disc", "approx_count_distinct"}
+"""Aggregates that keep their DISTINCT: they see the whole group anyway."""
+
+
+def normal(node: Node) -> Node:
+    """The same relation, with the same columns."""
+    return tidy(_Normal(node).visit(node))
+
+
+class _Normal:
+    def __init__(self, node: Node) -> None:
+        self._taken = {name for n in walk(node) for name in n.names}
+        self._next = 0
+
+    def fresh(self, what: str) -> str:
+        """A name that the plan does not have yet."""
+        while True:
+            self._next += 1
+            name = f"{MADE}{what}{self._next}"
+            if name not in self._taken:
+                return name
+
+    def visit(self, node: Node) -> Node:
+        if isinstance(node, Limit):
+            return self.limited(node)
+        node = node.with_inputs([self.visit(i) for i in node.inputs])
+        match node:
+            case Order():
+                return node.input
+            case Distinct():
+                return Aggregate(node.input, kept(node.input), ())
+            case SetOperation(kind="union", all=False):
+                united = replace(node, all=True)
+                return Aggregate(united, kept(united), ())
+            case SetOperation(kind="intersect" | "except"):
+                return self.compared(node)
+            case DistinctOn():
+                return self.first_of_each(node)
+            case Join(kind="right"):
+                return self.right(node)
+            case Join(kind="full"):
+                return self.full(node)
+            case Join(kind="cross"):
+                return replace(node, kind="inner")
+            case Aggregate():
+                return self.aggregate(node)
+            case Window():
+                return self.window(node)
+        return node
+
+    # -- set operations ---------------------------------------------------------------------------
+
+    def compared(self, node: SetOperation) -> Node:
+        """INTERSECT and EXCEPT: count each row on both sides."""
+        side = self.fresh("side")
+        branches = tuple(
+            Project(b, (*kept(b), Item(side, whole(n, t.INTEGER))))
+            for n, b in enumerate(node.branches)
+        )
+        outputs = (*node.outputs, OutColumn(side, t.INTEGER))
+        united = SetOperation("union", True, branches, outputs)
+        here = ColumnRef(t.INTEGER, side)
+        left, right = (
+            Item(self.fresh("count"), count(call("=", here, whole(n, t.INTEGER)))) for n in (0, 1)
+        )
+        groups = tuple(Item(c.name, ColumnRef(c.type, c.name)) for c in node.outputs)
+        counted = Aggregate(united, groups, (left, right))
+        zero = whole(0)
+        if not node.all:
+            other = call(">" if node.kind == "intersect" else "=", right.ref, zero)
+            test = call("and", call(">", left.ref, zero), other)
+            return Project(Filter(counted, test), groups)
+        more = call(">", left.ref, right.ref)
+        if node.kind == "intersect":
+            copies: Expr = choose(more, right.ref, left.ref)
+        else:
+            copies = choose(more, call("-", left.ref, right.ref), zero)
+        return Project(self.repeated(counted, copies), groups)
+
+    def repeated(self, node: Node, copies: Expr) -> Node:
+        """Each row as often as an expression over it says."""
+        series = call("generate_series", whole(1), copies)
+        return Unnest(node, (Item(self.fresh("copy"), series),))
+
+    # -- the first rows -----------------------------------------------------------------------------
+
+    def first_of_each(self, node: DistinctOn) -> Node:
+        below, keys = self.computed(node.input, node.keys)
+        number = Item(
+            self.fresh("row"), numbered("row_number", keys, self.total(node.order, below))
+        )
+        first = call("=", number.ref, whole(1))
+        return Project(Filter(Window(below, (number,)), first), kept(node.input))
+
+    def limited(self, node: Limit) -> Node:
+        below = self.visit(node.input.input if isinstance(node.input, Order) else node.input)
+        number = Item(self.fresh("row"), numbered("row_number", (), self.total(node.order, below)))
+        calls, tests = [number], []
+        if node.offset:
+            tests.append(call(">", number.ref, whole(node.offset)))
+        if node.count is not None:
+            last = number
+            if node.with_ties:
+                last = Item(self.fresh("rank"), numbered("rank", (), node.order))
+                calls.append(last)
+            tests.append(call("<=", last.ref, whole(node.offset + node.count)))
+        if not tests:
+            return below
+        return Project(Filter(Window(below, tuple(calls)), _all(tests)), kept(below))
+
+    # -- joins --------------------------------------------------------------------------------------
+
+    def right(self, node: Join) -> Node:
+        return Project(Join("left", node.right, node.left, node.condition), _columns(node))
+
+    def full(self, node: Join) -> Node:
+        """The left join, and what of the right has no partner."""
+        alone = Join("anti", node.right, node.left, node.condition)
+        padded = (*(Item(c.name, null(c.type)) for c in node.left.columns), *kept(node.right))
+        branches = (Join("left", node.left, node.right, node.condition), Project(alone, padded))
+        names = [self.fresh("c") for _ in node.columns]
+        outputs = tuple(OutColumn(n, c.type) for n, c in zip(names, node.columns, strict=True))
+        both_sides = SetOperation("union", True, branches, outputs)
+        items = tuple(Item(c.name, r) for c, r in zip(node.columns, refs(both_sides), strict=True))
+        return Project(both_sides, items)
+
+    # -- aggregates ---------------------------------------------------------------------------------
+
+    def aggregate(self, node: Aggregate) -> Node:
+        """Groups are columns. DISTINCT aggregates read another aggregate that has every value of a group once."""
+        below, groups = self.named(node.input, node.groups)
+        calls = tuple(
+            Item(i.name, self.settled(i.expr, below))
+            for i in node.aggregates
+            if isinstance(i.expr, AggregateCall)
+        )
+        if not any(_counts_once(i.expr) for i in calls):
+            return Aggregate(below, groups, calls)
+        return self.counted_once(below, groups, calls)
+
+    def settled(self, call: AggregateCall, below: Node) -> AggregateCall:
+        """The call with nothing left open, and without a DISTINCT that changes nothing."""
+        if call.distinct and call.function.name in ("min", "max", "bool_and", "bool_or", "every"):
+            return replace(call, distinct=False)
+        if call.function.name in _IN_ORDER and not call.distinct:
+            return replace(call, order_by=self.total(call.order_by, below))
+        return call
+
+    def counted_once(self, below: Node, groups: tuple[Item, ...], calls: tuple[Item, ...]) -> Node:
+        once = [i for i in calls if _counts_once(i.expr)]
+        tag = self.fresh("tag")
+        here = ColumnRef(t.INTEGER, tag)
+        slots = [Item(self.fresh("value"), _call(i).args[0]) for i in once]
+        keys = tuple(Item(g.name, g.expr) for g in groups)
+
+        # every value once: (group, which aggregate, value)
+        branches: list[Node] = []
+        for number, (item, slot) in enumerate(zip(once, slots, strict=True)):
+            tests = [call("is not null", slot.expr)]
+            where = _call(item).filter
+            tests += [where] if where is not None else []
+            values = [Item(s.name, s.expr if s is slot else null(s.expr.type)) for s in slots]
+            items = (*keys, Item(tag, whole(number + 1, t.INTEGER)), *values)
+            branches.append(Project(Filter(below, _all(tests)), items))
+        first = branches[0]
+        united = (
+            SetOperation("union", True, tuple(branches), first.columns)
+            if len(branches) > 1
+            else first
+        )
+        values_once = Aggregate(united, kept(united), ())
+
+        # beside the rows themselves, which the other aggregates read
+        others = [i for i in calls if i not in once]
+        used = dict.fromkeys(c for i in others for c in columns_used(i.expr))
+        passed = [Item(self.fresh("arg"), c) for c in used]
+        rows = Project(
+            below,
+            (*keys, Item(tag, whole(0, t.INTEGER)), *(Item(s.name, null(s.expr.type)) for s in slots), *passed),
+        )  # fmt: skip
+        again = Project(
+            values_once,
+            (*(Item(c.name, ColumnRef(c.type, c.name)) for c in values_once.columns),
+             *(Item(p.name, null(p.expr.type)) for p in passed)),
+        )  # fmt: skip
+        names = [self.fresh("c") for _ in rows.columns]
+        outputs = tuple(OutColumn(n, c.type) for n, c in zip(names, rows.columns, strict=True))
+        whole_input = SetOperation("union", True, (rows, again), outputs)
+        renamed = dict(zip(rows.names, refs(whole_input), strict=True))
+        tagged = renamed[here.name]
+
+        made: list[Item] = []
+        columns = {p.expr.name: renamed[p.name] for p in passed if isinstance(p.expr, ColumnRef)}
+        for item in calls:
+            if item in once:
+                number = once.index(item)
+                only = call("=", tagged, whole(number + 1, t.INTEGER))
+                value = renamed[slots[number].name]
+                made.append(
+                    Item(
+                        item.name, replace(_call(item), args=(value,), distinct=False, filter=only)
+                    )
+                )
+            else:
+                moved = substitute(_call(item), columns)
+                only = call("=", tagged, whole(0, t.INTEGER))
+                where = only if moved.filter is None else call("and", only, moved.filter)
+                made.append(Item(item.name, replace(moved, filter=where)))
+        outer = tuple(Item(g.name, renamed[g.name]) for g in groups)
+        return Aggregate(whole_input, outer, tuple(made))
+
+    # -- windows ------------------------------------------------------------------------------------
+
+    def window(self, node: Window) -> Node:
+        below, partition = self.computed(node.input, node.partition_by)
+        calls = tuple(
+            Item(i.name, self.settled_window(i.expr, partition, below))
+            for i in node.calls
+            if isinstance(i.expr, WindowCall)
+        )
+        made = Window(below, calls)
+        return made if below is node.input else Project(made, _columns(node))
+
+    def settled_window(
+        self, call: WindowCall, partition: tuple[Expr, ...], below: Node
+    ) -> WindowCall:
+        inner = call.call
+        name = inner.function.name if isinstance(inner, Call | AggregateCall) else ""
+        by_rows = call.frame is not None and call.frame.unit.upper() == "ROWS"
+        order = call.order_by
+        if name in _BY_PLACE or by_rows:
+            order = self.total(order, below)
+        return replace(call, partition_by=partition, order_by=order)
+
+    # -- what all of them need ----------------------------------------------------------------------
+
+    def total(self, order: Sequence[Sort], below: Node) -> tuple[Sort, ...]:
+        """The order with the whole row as the last resort."""
+        known = {s.expr for s in order}
+        rest = [r for r in refs(below) if r not in known and _sortable(r.type)]
+        return (*order, *(Sort(r, False, False) for r in rest))
+
+    def computed(self, below: Node, exprs: Iterable[Expr]) -> tuple[Node, tuple[Expr, ...]]:
+        """The input with a column for every expression that is not one yet."""
+        items = [Item("", e) for e in exprs]
+        node, named = self.named(below, tuple(items))
+        return node, tuple(i.expr for i in named)
+
+    def named(self, below: Node, items: tuple[Item, ...]) -> tuple[Node, tuple[Item, ...]]:
+        added: list[Item] = []
+        made: list[Item] = []
+        for item in items:
+            if isinstance(item.expr, ColumnRef):
+                made.append(item)
+                continue
+            column = Item(self.fresh("key"), item.expr)
+            added.append(column)
+            made.append(Item(item.name, column.ref))
+        if not added:
+            return below, items
+        return Project(below, (*kept(below), *added)), tuple(made)
+
+
+def _counts_once(expr: Expr) -> bool:
+    """Whether a DISTINCT aggregate is to read each value once instead of telling them apart itself."""
+    return isinstance(expr, AggregateCall) and expr.distinct and expr.function.name not in _WHOLE
+
+
+def _call(item: Item) -> AggregateCall:
+    assert isinstance(item.expr, AggregateCall)
+    return item.expr
+
+
+def _columns(node: Node) -> tuple[Item, ...]:
+    return tuple(Item(c.name, ColumnRef(c.type, c.name)) for c in node.columns)
+
+
+def _all(tests: Sequence[Expr]) -> Expr:
+    whole_test = both(tests)
+    assert whole_test is not None
+    return whole_test
+
+
+def _sortable(type: t.Type) -> bool:
+    return not isinstance(type, t.MapType) and type != t.INTERVAL

@@ -1,0 +1,593 @@
+"""A view as stages: tables that are each kept up to date by one rule.
+
+Most views are one stage, their own table. An aggregate below something else, a source whose past is needed, or a top-N
+below a join is a stage of its own, stored in a table of the engine's; what stands above reads it like any other table.
+
+A stage is of one of three kinds:
+- `Rows`: its plan is differentiated (see `plan.maintain`); nothing beside the rows is stored.
+- `Groups`: one row a group, with what the aggregates keep (see `plan.accumulate`).
+- `Best`: the first rows of each partition of an input that only grows; they are all that is needed to know the next ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from icestream import types as t
+from icestream.functions.expressions import (
+    Call,
+    ColumnRef,
+    Expr,
+    Literal,
+    WindowCall,
+)
+from icestream.plan.accumulate import Kept, Part, kept_of, merged, only, stale
+from icestream.plan.calls import call, choose, converted, count, null, whole
+from icestream.plan.keys import Key, key_of
+from icestream.plan.linear import relations_read
+from icestream.plan.logical import (
+    Aggregate,
+    Expand,
+    Filter,
+    Item,
+    Join,
+    Lookup,
+    Node,
+    OutColumn,
+    Project,
+    Scan,
+    SetOperation,
+    Unnest,
+    Values,
+    Window,
+    WindowTable,
+    walk,
+)
+from icestream.plan.maintain import WEIGHT, Rules, State, face, same, together, weighted
+from icestream.plan.normal import MADE, normal
+from icestream.plan.rewrite import conjuncts, kept, substitute
+from icestream.plan.tidy import tidy
+
+
+@dataclass(frozen=True)
+class Known:
+    """What is known of a relation that a view reads."""
+
+    key: Key | None = None
+    grows: bool = True
+    """Whether rows are only ever added."""
+    stored: bool = True
+    """Whether its content can be read, not only what is new."""
+
+
+Facts = Mapping[str, Known]
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One table of a view. `plan` says what it holds; `shown` are its columns, the hidden ones last."""
+
+    relation: str
+    plan: Node
+    facts: Facts = field(hash=False, repr=False)
+
+    @property
+    def columns(self) -> tuple[OutColumn, ...]:
+        """The columns of its table."""
+        return self.plan.columns
+
+    @property
+    def key(self) -> Key | None:
+        """Columns that tell its rows apart; None: it may hold rows that are alike."""
+        return key_of(self.plan, {r: k.key for r, k in self.facts.items() if k.key is not None})
+
+    @property
+    def grows(self) -> bool:
+        """Whether rows are only ever added to it."""
+        return grows(self.plan, self.facts)
+
+    @property
+    def known(self) -> Known:
+        """What a stage above may rely on."""
+        return Known(self.key, self.grows)
+
+    @property
+    def identity(self) -> Key | None:
+        """The columns by which the rows of its table are found: the key; a table of one row has a column for it."""
+        return (f"{HIDDEN}one",) if self.key == () else self.key
+
+    @property
+    def netted(self) -> bool:
+        """Whether `changes` names every key at most once: to be replaced (weight 1) or deleted (-1)."""
+        return False
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """The relations that its changes come from, each once."""
+        return relations_read(self.plan)
+
+    def changes(self, states: Mapping[str, State], *, first: bool = False) -> Node | None:
+        """The plan of its changes in an epoch: its columns and the weight; None: there are none.
+
+        `states` says what happened to the relations it reads, and (`empty`) whether its own table has rows. `first`:
+        it has never been computed.
+        """
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class Rows(Stage):
+    """A plan of linear nodes, joins and windows."""
+
+    def changes(self, states: Mapping[str, State], *, first: bool = False) -> Node | None:
+        """See `Stage.changes`."""
+        rules = Rules(states, first)
+        if first and all(states[r].empty for r in self.reads):
+            everything = rules.at(self.plan, "new")
+            weight = Item(WEIGHT, Literal(t.INTEGER, 1))
+            return Project(everything, (*kept(everything), weight))
+        return rules.delta(self.plan)
+
+
+@dataclass(frozen=True)
+class Groups(Stage):
+    """One row a group. `plan` is a projection of `core`, which also holds what the aggregates keep."""
+
+    core: Aggregate
+    aggregates: tuple[Kept, ...]
+    count: str | None
+    """The column that counts the rows of a group; None if they never go."""
+    names: Mapping[str, str] = field(hash=False)
+    """What the columns of `core` (the groups, and the parts) are called in the table."""
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """Everything that is kept, each once."""
+        return tuple({p.name: p for k in self.aggregates for p in k.parts}.values())
+
+    @property
+    def netted(self) -> bool:
+        """See `Stage.netted`."""
+        return True
+
+    @property
+    def key(self) -> Key | None:
+        """The group."""
+        return tuple(self.names[g.name] for g in self.core.groups)
+
+    @property
+    def grows(self) -> bool:
+        """Only without aggregates: a row that is there stays as it is."""
+        return not self.parts and grows(self.core.input, self.facts)
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """See `Stage.reads`."""
+        return relations_read(self.core.input)
+
+    def changes(self, states: Mapping[str, State], *, first: bool = False) -> Node | None:
+        """See `Stage.changes`."""
+        rules = Rules(states, first)
+        below = self.core.input
+        if first and all(states[r].empty for r in self.reads):
+            return self._from_scratch(rules.at(below, "new"))
+        news = rules.delta(below)
+        if news is None:
+            if not first or self.core.groups:
+                return None
+            news = Values((), weighted(below.columns))
+        return self._merged(rules, news, states)
+
+    def _from_scratch(self, below: Node) -> Node:
+        """All groups of rows that are all there are."""
+        items = tuple(Item(p.name, p.made) for p in self.parts)
+        made = Aggregate(below, self.core.groups, items)
+        return Project(made, (*self._shown(), Item(WEIGHT, Literal(t.INTEGER, 1))))
+
+    def _merged(self, rules: Rules, news: Node, states: Mapping[str, State]) -> Node:
+        """What came and went, merged with what is stored; the whole group again where that does not do."""
+        shrinks = self.count is not None
+        weight = ColumnRef(t.INTEGER, WEIGHT)
+        zero = whole(0, t.INTEGER)
+        came, went = call(">", weight, zero), call("<", weight, zero)
+        parts: list[Item] = []
+        for part in self.parts:
+            if part.kind != "whole":
+                made = only(part.made, came) if shrinks else part.made
+                parts.append(Item(f"{part.name}@came", made))
+                if shrinks:
+                    parts.append(Item(f"{part.name}@went", only(part.made, went)))
+        groups = self.core.groups
+        delta = Aggregate(news, groups, tuple(parts))
+        with_old = self._beside_old(delta, states)
+        values = {p.name: self._merge(p, delta.names) for p in self.parts}
+        tests = [s for p in self.parts if (s := self._stale(p, delta.names)) is not None]
+        node: Node = with_old
+        if tests:
+            test = tests[0]
+            for other in tests[1:]:
+                test = call("or", test, other)
+            always = any(p.kind == "whole" for p in self.parts)
+            node, values = self._again(rules, node, None if always else test, values)
+        return self._outcome(node, values)
+
+    def _beside_old(self, delta: Aggregate, states: Mapping[str, State]) -> Node:
+        """The groups of a delta with what is stored of them, as far as it is."""
+        own = [(g.name, g.expr.type) for g in self.core.groups]
+        own += [(p.name, p.type) for p in self.parts]
+        items = tuple(Item(f"{n}@old", ColumnRef(x, self.names[n])) for n, x in own)
+        there = Item("@there", Literal(t.BOOLEAN, True))
+        columns = (*(i.column for i in items), there.column)
+        stored: Node
+        if states[self.relation].empty:
+            return Join("left", delta, Values((), columns), None)
+        on = tuple(self.names[g.name] for g in self.core.groups)
+        relation = face(self.relation, "old")
+        if on:
+            keys = Project(
+                delta,
+                tuple(Item(f"{MADE}k{i}", g.ref) for i, g in enumerate(self.core.groups)),
+            )
+            stored = Lookup(keys, relation, self.relation, items, on)
+        else:
+            stored = Scan(relation, self.relation, items)
+        beside = Project(stored, (*kept(stored), there))
+        old = [ColumnRef(g.expr.type, f"{g.name}@old") for g in self.core.groups]
+        return Join("left", delta, beside, same([g.ref for g in self.core.groups], old))
+
+    def _merge(self, part: Part, names: Sequence[str]) -> Expr:
+        old = ColumnRef(part.type, f"{part.name}@old")
+        if part.kind == "whole":
+            return old
+        came = ColumnRef(part.type, f"{part.name}@came")
+        gone = f"{part.name}@went"
+        return merged(part, old, came, ColumnRef(part.type, gone) if gone in names else None)
+
+    def _stale(self, part: Part, names: Sequence[str]) -> Expr | None:
+        old = ColumnRef(part.type, f"{part.name}@old")
+        came = ColumnRef(part.type, f"{part.name}@came")
+        gone = f"{part.name}@went"
+        return stale(part, old, came, ColumnRef(part.type, gone) if gone in names else None)
+
+    def _again(
+        self, rules: Rules, node: Node, test: Expr | None, values: dict[str, Expr]
+    ) -> tuple[Node, dict[str, Expr]]:
+        """Groups that are read again, beside the others. `test` None: all of them are."""
+        groups = self.core.groups
+        chosen = node if test is None else Filter(node, test)
+        keys = Project(chosen, tuple(Item(f"{MADE}k{i}", g.ref) for i, g in enumerate(groups)))
+        names = [g.expr.name for g in groups if isinstance(g.expr, ColumnRef)]
+        below = rules.within(self.core.input, "new", names, keys if groups else None)
+        again = Aggregate(
+            below,
+            tuple(Item(f"{g.name}@again", g.expr) for g in groups),
+            tuple(Item(f"{p.name}@again", p.made) for p in self.parts),
+        )
+        beside = [ColumnRef(g.expr.type, f"{g.name}@again") for g in groups]
+        joined = Join("left", node, again, same([g.ref for g in groups], beside))
+        fresh: dict[str, Expr] = {}
+        for part in self.parts:
+            found: Expr = ColumnRef(part.type, f"{part.name}@again")
+            if part.kind == "count":
+                found = call("coalesce", found, whole(0))
+            fresh[part.name] = found if test is None else choose(test, found, values[part.name])
+        return joined, fresh
+
+    def _outcome(self, node: Node, values: Mapping[str, Expr]) -> Node:
+        """The rows to replace and to delete: only those that are not as they were."""
+        groups = [Item(g.name, g.ref) for g in self.core.groups]
+        old = [ColumnRef(p.type, f"{p.name}@old") for p in self.parts]
+        there = ColumnRef(t.BOOLEAN, "@there")
+        news = [Item(p.name, converted(values[p.name], p.type)) for p in self.parts]
+        passed = [Item(r.name, r) for r in (*old, there)]
+        worked = Project(node, (*groups, *news, *passed))
+        emptied = self._emptied()
+        if emptied:
+            settled = [Item(i.name, emptied.get(i.name, i.ref)) for i in news]
+            worked = Project(worked, (*groups, *settled, *passed))
+        changed: Expr = call("is null", there)
+        for item, before in zip(news, old, strict=True):
+            changed = call("or", changed, call("is distinct from", item.ref, before))
+        weight: Expr = whole(1, t.INTEGER)
+        if self.count is not None and self.core.groups:
+            exists = call(">", ColumnRef(t.BIGINT, self.count), whole(0))
+            changed = choose(exists, changed, call("is not null", there))
+            weight = choose(exists, whole(1, t.INTEGER), whole(-1, t.INTEGER))
+        return Project(Filter(worked, changed), (*self._shown(), Item(WEIGHT, weight)))
+
+    def _emptied(self) -> dict[str, Expr]:
+        """Sums of no values are NULL."""
+        found: dict[str, Expr] = {}
+        for kept_ in self.aggregates:
+            if kept_.counted_by is not None and kept_.parts[0].kind == "sum":
+                part = kept_.parts[0]
+                number = ColumnRef(t.BIGINT, kept_.counted_by)
+                value = ColumnRef(part.type, part.name)
+                found[part.name] = choose(call(">", number, whole(0)), value, null(part.type))
+        return found
+
+    def _shown(self) -> tuple[Item, ...]:
+        """The table's columns over the groups and parts."""
+        results = {k.name: k.result for k in self.aggregates}
+        by_name = {stored: core for core, stored in self.names.items()}
+        types = {g.name: g.expr.type for g in self.core.groups} | {
+            p.name: p.type for p in self.parts
+        }
+        assert isinstance(self.plan, Project)
+        shown: list[Item] = []
+        for item in self.plan.items:
+            core = by_name.get(item.name)
+            if core is not None:
+                shown.append(Item(item.name, ColumnRef(types[core], core)))
+            else:
+                shown.append(Item(item.name, substitute(item.expr, results)))
+        return tuple(shown)
+
+
+@dataclass(frozen=True)
+class Best(Stage):
+    """The first rows of each partition. `plan` is a projection of `core`, a filter on the rank over a window."""
+
+    core: Filter
+    names: Mapping[str, str] = field(hash=False)
+    """What the columns of the window's input are called in the table."""
+
+    @property
+    def window(self) -> Window:
+        """The window that ranks the rows."""
+        assert isinstance(self.core.input, Window)
+        return self.core.input
+
+    @property
+    def grows(self) -> bool:
+        """A better row takes the place of another."""
+        return False
+
+    def changes(self, states: Mapping[str, State], *, first: bool = False) -> Node | None:
+        """See `Stage.changes`."""
+        rules = Rules(states, first)
+        below = self.window.input
+        news = rules.delta(below)
+        if news is None:
+            return None
+        candidates: Node = Project(news, kept(below))
+        terms: list[Node] = []
+        if not states[self.relation].empty:
+            names = [e.name for e in self.window.partition_by if isinstance(e, ColumnRef)]
+            own = tuple(Item(c.name, ColumnRef(c.type, self.names[c.name])) for c in below.columns)
+            before = self._stored(news, names, own)
+            branches = (before, candidates)
+            candidates = SetOperation("union", True, branches, below.columns)
+            everything = tuple(Item(c.name, ColumnRef(c.type, c.name)) for c in self.columns)
+            terms.append(_weighed(self._stored(news, names, everything), -1))
+        ranked = replace(self.core, input=replace(self.window, input=candidates))
+        assert isinstance(self.plan, Project)
+        terms.insert(0, _weighed(Project(ranked, self.plan.items), 1))
+        return together(terms, weighted(self.columns))
+
+    def _stored(self, news: Node, names: Sequence[str], items: tuple[Item, ...]) -> Node:
+        relation = face(self.relation, "old")
+        if not names:
+            return Scan(relation, self.relation, items)
+        types = {c.name: c.type for c in news.columns}
+        keys = [Item(f"{MADE}k{i}", ColumnRef(types[n], n)) for i, n in enumerate(names)]
+        on = tuple(self.names[n] for n in names)
+        return Lookup(Project(news, tuple(keys)), relation, self.relation, items, on)
+
+
+def _weighed(node: Node, weight: int) -> Node:
+    return Project(node, (*kept(node), Item(WEIGHT, Literal(t.INTEGER, weight))))
+
+
+def grows(node: Node, facts: Facts) -> bool:
+    """Whether a plan in normal form only ever gains rows as long as the relations do that it reads."""
+    match node:
+        case Scan(relation=relation):
+            return facts[relation].grows
+        case Window():
+            return False
+        case Aggregate():
+            return not node.aggregates and bool(node.groups) and grows(node.input, facts)
+        case Join(temporal=True):
+            return grows(node.left, facts)
+        case Join(kind="left" | "anti"):
+            return False
+    return all(grows(i, facts) for i in node.inputs)
+
+
+# -- making stages --------------------------------------------------------------------------------------
+
+
+def stages(node: Node, relation: str, facts: Facts) -> tuple[Stage, ...]:
+    """The stages of a view in the order in which they are computed; the last one is the view's own table."""
+    return _Splitter(relation, dict(facts)).split(normal(node))
+
+
+class _Splitter:
+    def __init__(self, relation: str, facts: dict[str, Known]) -> None:
+        self.relation = relation
+        self.facts = facts
+        self.made: list[Stage] = []
+
+    def split(self, node: Node) -> tuple[Stage, ...]:
+        below, items = (node.input, node.items) if isinstance(node, Project) else (node, kept(node))
+        if isinstance(below, Aggregate):
+            last: Stage = self.groups(self.relation, below, items)
+        elif isinstance(below, Filter) and self.is_best(below):
+            last = self.best(self.relation, below, items)
+        else:
+            last = Rows(self.relation, tidy(self.visit(node, stored=False)), dict(self.facts))
+        return (*self.made, last)
+
+    def visit(self, node: Node, *, stored: bool) -> Node:
+        """The node over stages. `stored`: its content is read, not only its changes."""
+        if stored and not self.has_content(node):
+            return self.scan(self.rows(node))
+        match node:
+            case Scan() | Values():
+                return node
+            case Aggregate():
+                return self.scan(self.groups(self.name(), node, kept(node)))
+            case Filter() if self.is_best(node):
+                return self.scan(self.best(self.name(), node, kept(node)))
+            case Join(temporal=True):
+                left = self.visit(node.left, stored=stored)
+                return node.with_inputs([left, self.visit(node.right, stored=True)])
+            case Join():
+                return node.with_inputs([self.visit(i, stored=True) for i in node.inputs])
+            case Window():
+                below = self.visit(node.input, stored=True)
+                if any(isinstance(n, Window) for n in walk(below)):
+                    below = self.scan(self.rows(below))
+                return node.with_inputs([below])
+        return node.with_inputs([self.visit(i, stored=stored) for i in node.inputs])
+
+    def has_content(self, node: Node) -> bool:
+        """Whether no part of a linear plan comes from a source that is not stored."""
+        match node:
+            case Scan(relation=relation):
+                return self.facts[relation].stored
+            case Filter() if self.is_best(node):
+                return True
+            case Filter() | Project() | Unnest() | WindowTable() | Expand() | SetOperation():
+                return all(self.has_content(i) for i in node.inputs)
+            case Join(temporal=True):
+                return False
+        return True
+
+    def name(self) -> str:
+        return f"{self.relation}/{len(self.made) + 1}"
+
+    def rows(self, node: Node) -> Stage:
+        plan = tidy(self.visit(node, stored=False))
+        return self.keep(Rows(self.name(), plan, dict(self.facts)))
+
+    def keep(self, stage: Stage) -> Stage:
+        self.made.append(stage)
+        self.facts[stage.relation] = stage.known
+        return stage
+
+    def scan(self, stage: Stage) -> Node:
+        if stage not in self.made:
+            self.keep(stage)
+        shown = [c for c in stage.columns if not c.name.startswith(HIDDEN)]
+        items = tuple(Item(c.name, ColumnRef(c.type, c.name)) for c in shown)
+        return Scan(stage.relation, stage.relation, items)
+
+    # -- groups -----------------------------------------------------------------------------------
+
+    def groups(self, relation: str, node: Aggregate, items: tuple[Item, ...]) -> Stage:
+        grown = grows(node.input, self.facts)
+        aggregates = tuple(kept_of(i, grown) for i in node.aggregates)
+        parts = {p.name: p for k in aggregates for p in k.parts}
+        counter: str | None = None
+        if not grown:
+            counter = next((p.name for p in parts.values() if _counts_rows(p)), None)
+            if counter is None:
+                counter = f"{MADE}rows"
+                aggregates = (
+                    *aggregates,
+                    Kept(counter, (Part(counter, count(), "count"),), ColumnRef(t.BIGINT, counter)),
+                )
+                parts[counter] = aggregates[-1].parts[0]
+        whole_again = any(
+            p.kind == "whole" or (not grown and (p.kind in ("least", "greatest") or not p.exact))
+            for p in parts.values()
+        )
+        below = self.visit(node.input, stored=whole_again)
+        if whole_again and not self._restrictable(below, node.groups):
+            below = self.scan(self.rows_of(below))
+        if relation != self.relation:
+            relation = self.name()  # stages may have been made below
+        core = replace(node, input=below)
+        shown, names = _table(
+            items,
+            [(g.name, g.expr.type) for g in node.groups]
+            + [(p.name, p.type) for p in parts.values()],
+        )
+        return Groups(
+            relation, Project(core, shown), dict(self.facts), core, aggregates, counter, names
+        )
+
+    def rows_of(self, visited: Node) -> Stage:
+        """A stage of a plan that has been visited."""
+        return self.keep(Rows(self.name(), tidy(visited), dict(self.facts)))
+
+    def _restrictable(self, node: Node, groups: Sequence[Item]) -> bool:
+        """Whether the rows of single groups can be looked up."""
+        names = [g.expr.name for g in groups if isinstance(g.expr, ColumnRef)]
+        if not names:
+            return True
+        states = {r: State(True) for r in relations_read(node)}
+        keys = Values((), tuple(OutColumn(f"{MADE}k{i}", t.INTEGER) for i in range(len(names))))
+        found = Rules(states).within(node, "new", names, keys)
+        return any(isinstance(n, Lookup) for n in walk(found)) and not any(
+            isinstance(n, Scan) for n in walk(found)
+        )
+
+    # -- the best ---------------------------------------------------------------------------------
+
+    def is_best(self, node: Filter) -> bool:
+        """WHERE rank <= n over an input that only grows."""
+        window = node.input
+        if not isinstance(window, Window) or not grows(window.input, self.facts):
+            return False
+        ranks = {i.name for i in window.calls if _rank(i.expr)}
+        if len(ranks) != len(window.calls):
+            return False
+        tests = list(conjuncts(node.condition))
+        return any(_at_most(x, ranks) for x in tests) and all(_at_most(x, ranks) for x in tests)
+
+    def best(self, relation: str, node: Filter, items: tuple[Item, ...]) -> Stage:
+        window = node.input
+        assert isinstance(window, Window)
+        below = self.visit(window.input, stored=False)
+        if relation != self.relation:
+            relation = self.name()
+        core = Filter(replace(window, input=below), node.condition)
+        shown, names = _table(items, [(c.name, c.type) for c in below.columns])
+        return Best(relation, Project(core, shown), dict(self.facts), core, names)
+
+
+HIDDEN = f"{MADE}state_"
+"""Begins the names of columns that a table has beside those of its query."""
+
+
+def _table(
+    items: tuple[Item, ...], columns: Sequence[tuple[str, t.Type]]
+) -> tuple[tuple[Item, ...], dict[str, str]]:
+    """The columns of a stage's table, and under which of them each column that it needs is found."""
+    names: dict[str, str] = {}
+    for item in items:
+        if isinstance(item.expr, ColumnRef):
+            names.setdefault(item.expr.name, item.name)
+    added: list[Item] = []
+    for name, type in columns:
+        if name not in names:
+            names[name] = f"{HIDDEN}{name.removeprefix(MADE)}"
+            added.append(Item(names[name], ColumnRef(type, name)))
+    wanted = {name for name, _ in columns}
+    return (*items, *added), {c: s for c, s in names.items() if c in wanted}
+
+
+def _counts_rows(part: Part) -> bool:
+    return part.kind == "count" and not part.made.args and part.made.filter is None
+
+
+def _rank(expr: Expr) -> bool:
+    return (
+        isinstance(expr, WindowCall)
+        and isinstance(expr.call, Call)
+        and expr.call.function.name in ("row_number", "rank", "dense_rank")
+    )
+
+
+def _at_most(test: Expr, ranks: set[str]) -> bool:
+    if not (isinstance(test, Call) and len(test.args) == 2):
+        return False
+    left, right = test.args
+    if not (isinstance(left, ColumnRef) and left.name in ranks and isinstance(right, Literal)):
+        return False
+    name = test.function.name
+    return name in ("<=", "<") or (name == "=" and right.value == 1)
