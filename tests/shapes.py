@@ -1,0 +1,817 @@
+"""Random schemas, random histories of their tables, and random queries over them, all from one seed.
+
+A query is a text that means the same in PostgreSQL, in DuckDB (with the settings of `tests.duck.connect`) and here.
+Its result is determined: sums are of values that are exact in binary, every order that matters is total. Numbers
+are kept small where they are computed with, and large only where they are compared and summed.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+
+from icestream import types as t
+from icestream.plan.logical import Node
+from icestream.plan.query import Relation, bind_query
+from icestream.sql import parse
+from icestream.sql.statements import Name, Select
+from icestream.types import Type, arrow_type
+from tests.duck import duck_type, quoted, render_duckdb
+
+Row = tuple[Any, ...]
+
+# What may be done with a column. LONG is a bigint of small values, BIG one of large ones; WIDE, MEAN and LIST are
+# results that are shown, compared or stored, but not computed with.
+INT, LONG, BIG, NUM, DBL, STR, BOOL, TS = "int", "long", "big", "num", "dbl", "str", "bool", "ts"
+WIDE, MEAN, LIST = "wide", "mean", "list"
+TYPES: dict[str, Type] = {
+    INT: t.INTEGER, LONG: t.BIGINT, BIG: t.BIGINT, NUM: t.NUMERIC, DBL: t.DOUBLE,
+    STR: t.VARCHAR, BOOL: t.BOOLEAN, TS: t.TIMESTAMP,
+}  # fmt: skip
+SIMPLE = (*TYPES, WIDE)
+ORDERED = tuple(k for k in SIMPLE if k != BOOL)
+
+
+# -- schemas ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column: its name and kind."""
+
+    name: str
+    kind: str
+
+    @property
+    def type(self) -> Type:
+        """Its SQL type."""
+        return TYPES[self.kind]
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table. Without a key it holds rows that may be equal."""
+
+    name: str
+    columns: tuple[Column, ...]
+    key: tuple[str, ...] = ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of its columns."""
+        return tuple(c.name for c in self.columns)
+
+    def key_of(self, row: Row) -> Row:
+        """The values of a row's key."""
+        return tuple(row[self.names.index(k)] for k in self.key)
+
+    @property
+    def declared(self) -> str:
+        """What stands between the brackets of CREATE TABLE."""
+        columns = [f"{c.name} {c.type if c.kind != NUM else 'numeric'}" for c in self.columns]
+        key = [f"PRIMARY KEY ({', '.join(self.key)})"] if self.key else []
+        return ", ".join([*columns, *key])
+
+
+@dataclass(frozen=True)
+class Schema:
+    """The tables of a case."""
+
+    tables: tuple[Table, ...]
+
+    def relation(self, name: Name) -> Relation:
+        """What the catalog would say."""
+        table = next(x for x in self.tables if x.name == name.name)
+        return Relation(table.name, table.name, tuple((c.name, c.type) for c in table.columns))
+
+    def __str__(self) -> str:
+        return "\n".join(f"CREATE TABLE {x.name} ({x.declared});" for x in self.tables)
+
+
+def random_schema(r: random.Random, *, tables: int | None = None) -> Schema:
+    """Two to four tables; the first has a key, the second has none."""
+    made = []
+    for n in range(tables or r.randint(2, 4)):
+        keyed = n == 0 or (n > 1 and r.random() < 0.6)
+        kinds = [INT, STR, *r.sample([INT, LONG, BIG, NUM, DBL, BOOL, TS], r.randint(3, 5))]
+        if not {NUM, DBL} & set(kinds):
+            kinds.append(r.choice([NUM, DBL]))
+        if TS not in kinds and n < 2:
+            kinds.append(TS)
+        columns = [Column("k", INT), *(Column(f"{k[0]}{i}", k) for i, k in enumerate(kinds))]
+        key = (("k",) if r.random() < 0.7 else ("k", columns[2].name)) if keyed else ()
+        made.append(Table(f"r{n}", tuple(columns), key))
+    return Schema(tuple(made))
+
+
+# -- histories -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Change:
+    """One row comes (`before` is None), goes (`after` is None), or becomes another."""
+
+    table: str
+    before: Row | None
+    after: Row | None
+
+
+START = datetime(2024, 1, 1, 10)
+VALUES: dict[str, tuple[Any, ...]] = {
+    INT: (None, 0, 1, 2, 3, -1, 7),
+    LONG: (None, 0, 1, 2, 5, -3),
+    BIG: (None, 1, 9_007_199_254_740_993, 9_007_199_254_740_992, -4_611_686_018_427_387_905),
+    NUM: tuple(None if v is None else Decimal(v) for v in (None, "0", "1.25", "-2.5", "1.25", "9999999.75", "3")),
+    DBL: (None, 0.0, -0.0, 1.5, -2.25, float("nan"), 1.5, 1048576.5),
+    STR: (None, "", "a", "b", "B", "ab", "ä"),
+    BOOL: (None, True, False),
+    TS: (None, *(START + timedelta(minutes=m) for m in (0, 1, 4, 5, 59, 60, 125, -1))),
+}  # fmt: skip
+KEYS: dict[str, tuple[Any, ...]] = {**VALUES, INT: tuple(range(8)), STR: ("", "a", "b")}
+
+
+def random_row(r: random.Random, table: Table, *, nan: bool = True) -> Row:
+    """A row of few different values, so that joins and groups hit."""
+
+    def value(column: Column) -> Any:
+        choice = KEYS if column.name in table.key else VALUES
+        if column.name == "k" and not table.key:
+            return r.choice((None, 0, 1, 2, 3))
+        found = [v for v in choice[column.kind] if nan or v == v]
+        return r.choice(found)
+
+    return tuple(value(c) for c in table.columns)
+
+
+class Contents:
+    """What the tables hold, as bags of rows."""
+
+    def __init__(self, schema: Schema) -> None:
+        self.schema = schema
+        self.rows: dict[str, list[Row]] = {table.name: [] for table in schema.tables}
+
+    def apply(self, changes: Iterable[Change]) -> None:
+        """The tables after the changes, one after the other."""
+        for change in changes:
+            rows = self.rows[change.table]
+            if change.before is not None:
+                del rows[next(i for i, row in enumerate(rows) if same(row, change.before))]
+            if change.after is not None:
+                rows.append(change.after)
+
+    def load(self, connection: duckdb.DuckDBPyConnection) -> None:
+        """The tables of a DuckDB database become these."""
+        for table in self.schema.tables:
+            load(connection, table.name, table, self.rows[table.name])
+
+
+def same(a: Row, b: Row) -> bool:
+    """Whether two rows are one: NaN is NaN, and -0.0 is not 0.0."""
+    return tuple(map(repr, a)) == tuple(map(repr, b))
+
+
+def load(
+    connection: duckdb.DuckDBPyConnection, name: str, table: Table, rows: Sequence[Row]
+) -> None:
+    """A table of DuckDB with those rows."""
+    arrays = [
+        pa.array([row[i] for row in rows], arrow_type(c.type)) for i, c in enumerate(table.columns)
+    ]
+    loaded = pa.table(arrays, names=list(table.names))  # noqa: F841 (DuckDB finds it by its name)
+    declared = ", ".join(f"{quoted(c.name)} {duck_type(c.type)}" for c in table.columns)
+    connection.execute(f"CREATE OR REPLACE TABLE {quoted(name)} ({declared})")
+    connection.execute(f"INSERT INTO {quoted(name)} SELECT * FROM loaded")
+
+
+def random_history(
+    r: random.Random, schema: Schema, size: int, *, retract: bool = True, nan: bool = True
+) -> list[Change]:
+    """Changes that follow one another: inserts, updates, changed keys, deletes, a key that goes and comes back.
+
+    Rows of a table without a key only go if `retract`.
+    """
+    held = Contents(schema)
+    done: list[Change] = []
+
+    def put(table: Table, before: Row | None, after: Row | None) -> None:
+        change = Change(table.name, before, after)
+        held.apply([change])
+        done.append(change)
+
+    while len(done) < size:
+        table = r.choice(schema.tables)
+        rows = held.rows[table.name]
+        row = random_row(r, table, nan=nan)
+        if not table.key:
+            if rows and retract and r.random() < 0.35:
+                put(table, r.choice(rows), None)
+            else:
+                put(table, None, r.choice(rows) if rows and r.random() < 0.25 else row)
+            continue
+        there = {table.key_of(x): x for x in rows}
+        old = there.get(table.key_of(row))
+        dice = r.random()
+        if old is None and rows and dice < 0.2:  # an update that also changes the key
+            put(table, r.choice(rows), row)
+        elif old is None:
+            put(table, None, row)
+        elif dice < 0.4:
+            put(table, old, row)
+        elif dice < 0.6:
+            put(table, old, None)
+            put(table, None, row)
+        else:
+            put(table, old, None)
+    return done
+
+
+def cut(r: random.Random, changes: Sequence[Change], epochs: int) -> list[list[Change]]:
+    """The changes in that many parts, some of them perhaps empty."""
+    ends = sorted(r.randint(0, len(changes)) for _ in range(epochs - 1))
+    return [list(changes[a:b]) for a, b in zip([0, *ends], [*ends, len(changes)], strict=True)]
+
+
+def net(table: Table, changes: Iterable[Change]) -> Iterator[tuple[Row, int]]:
+    """What the changes of a table amount to: rows with weights, those that cancel left out."""
+    weights: Counter[tuple[str, ...]] = Counter()
+    rows: dict[tuple[str, ...], Row] = {}
+    for change in changes:
+        for row, weight in ((change.before, -1), (change.after, 1)):
+            if change.table == table.name and row is not None:
+                name = tuple(map(repr, row))
+                rows[name] = row
+                weights[name] += weight
+    return ((rows[name], weight) for name, weight in weights.items() if weight)
+
+
+# -- queries ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Query:
+    """A query: its text and its plan. `portable`: DuckDB understands the text too."""
+
+    text: str
+    node: Node
+    portable: bool
+    form: str
+
+    def duckdb(self, inputs: Mapping[str, str]) -> str:
+        """The query for DuckDB: its own text where that is understood, else the plan's."""
+        return self.text if self.portable else render_duckdb(self.node, inputs)
+
+
+def bind(text: str, schema: Schema) -> Node:
+    """The plan of a query over the schema's tables."""
+    (statement,) = parse(text, env={})
+    assert isinstance(statement, Select)
+    return bind_query(statement.query, schema.relation)
+
+
+def random_query(
+    r: random.Random, schema: Schema, *, form: str | None = None, depth: int = 1
+) -> Query:
+    """A query of that form (see `FORMS`; any if None), with up to `depth` further ones nested in its FROM."""
+    writer = _Writer(r, schema)
+    chosen = form or r.choice(list(FORMS))
+    found = writer.query(depth, chosen)
+    return Query(found.text, bind(found.text, schema), writer.portable, chosen)
+
+
+@dataclass(frozen=True)
+class _Col:
+    """A column that an expression may use: how it is written there, and its kind."""
+
+    text: str
+    kind: str
+
+
+@dataclass(frozen=True)
+class _Rel:
+    """A SELECT, and the columns that it gives."""
+
+    text: str
+    columns: tuple[Column, ...]
+
+
+@dataclass
+class _From:
+    """A FROM clause, and the columns in it."""
+
+    text: str
+    cols: list[_Col]
+
+
+@dataclass
+class _Writer:
+    r: random.Random
+    schema: Schema
+    portable: bool = True
+    aliases: int = field(default=0)
+
+    # -- parts ------------------------------------------------------------------------------------
+
+    def alias(self) -> str:
+        self.aliases += 1
+        return f"t{self.aliases}"
+
+    def chance(self, p: float) -> bool:
+        return self.r.random() < p
+
+    def query(self, depth: int, form: str | None = None) -> _Rel:
+        return FORMS[form or self.r.choice(list(FORMS))](self, depth)
+
+    def item(self, depth: int, wanted: str | None = None) -> _From:
+        """A table or a query, under an alias. `wanted`: a kind that must be among its columns."""
+        alias = self.alias()
+        if depth > 0 and self.chance(0.6):
+            inner = self.query(depth - 1)
+            if wanted is None or any(c.kind == wanted for c in inner.columns):
+                return self.named(inner, alias)
+        tables = [x for x in self.schema.tables if wanted is None or any(c.kind == wanted for c in x.columns)]  # fmt: skip
+        table = self.r.choice(tables)
+        return _From(
+            f"{table.name} AS {alias}", [_Col(f"{alias}.{c.name}", c.kind) for c in table.columns]
+        )
+
+    def named(self, rel: _Rel, alias: str) -> _From:
+        cols = [_Col(f"{alias}.{c.name}", c.kind) for c in rel.columns]
+        return _From(f"({rel.text}) AS {alias}", cols)
+
+    def pick(self, cols: Sequence[_Col], kinds: Sequence[str]) -> _Col | None:
+        found = [c for c in cols if c.kind in kinds]
+        return self.r.choice(found) if found else None
+
+    def some(self, cols: Sequence[_Col], kinds: Sequence[str], least: int, most: int) -> list[_Col]:
+        found = [c for c in cols if c.kind in kinds]
+        return self.r.sample(found, min(len(found), self.r.randint(least, most)))
+
+    def outputs(self, items: Iterable[tuple[str, str]]) -> tuple[str, tuple[Column, ...]]:
+        """A select list of (text, kind), and the columns it makes."""
+        pairs = list(items)
+        columns = tuple(Column(f"c{i}", kind) for i, (_, kind) in enumerate(pairs))
+        shown = ", ".join(f"{text} AS {c.name}" for (text, _), c in zip(pairs, columns, strict=True))  # fmt: skip
+        return shown, columns
+
+    def where(self, cols: Sequence[_Col], p: float = 0.5, word: str = " WHERE ") -> str:
+        return word + self.predicate(cols) if self.chance(p) else ""
+
+    # -- expressions ------------------------------------------------------------------------------
+
+    def expr(self, cols: Sequence[_Col], kind: str, depth: int = 1) -> str:
+        col = self.pick(cols, (kind,))
+        if col is None or depth == 0 or self.chance(0.5):
+            return col.text if col else self.constant(kind)
+        inner = self.expr(cols, kind, depth - 1)
+        plain: dict[str, tuple[str, ...]] = {
+            INT: (f"({inner} + 1)", f"({inner} % 3)", f"({inner} / 2)", f"abs({inner})", f"({inner} - {self.expr(cols, INT, 0)})"),
+            LONG: (f"({inner} * 2)", f"(- {inner})"),
+            NUM: (f"({inner} * 2)", f"({inner} + 1.25)", f"(- {inner})"),
+            DBL: (f"({inner} * 2)", f"(- {inner})", f"({inner} + 0.5)"),
+            STR: (f"upper({inner})", f"({inner} || 'x')", f"lower({inner})"),
+            BOOL: (f"(NOT {inner})", self.predicate(cols)),
+            TS: (f"({inner} + INTERVAL '5 minutes')", f"date_trunc('hour', {inner})"),
+        }  # fmt: skip
+        general = (
+            f"coalesce({inner}, {self.constant(kind)})",
+            f"nullif({inner}, {self.constant(kind)})",
+            f"CASE WHEN {self.predicate(cols, 0)} THEN {inner} ELSE {self.expr(cols, kind, 0)} END",
+        )
+        return self.r.choice((*plain.get(kind, (inner,)), *(general if kind in TYPES else ())))
+
+    def constant(self, kind: str) -> str:
+        choices: dict[str, tuple[str, ...]] = {
+            INT: ("0", "1", "2", "-1"), LONG: ("CAST(1 AS BIGINT)", "CAST(-2 AS BIGINT)"),
+            BIG: ("9007199254740993", "CAST(1 AS BIGINT)"), WIDE: ("CAST(2 AS NUMERIC)",),
+            NUM: ("CAST(1.25 AS NUMERIC(28,10))", "CAST(0 AS NUMERIC(28,10))"),
+            DBL: ("CAST(1.5 AS DOUBLE PRECISION)", "CAST('NaN' AS DOUBLE PRECISION)", "CAST(0 AS DOUBLE PRECISION)"),
+            STR: ("'a'", "'b'", "''"), BOOL: ("TRUE", "FALSE"),
+            TS: ("TIMESTAMP '2024-01-01 10:05:00'", "TIMESTAMP '2024-01-01 11:00:00'"),
+        }  # fmt: skip
+        return self.r.choice(choices[kind])
+
+    def predicate(self, cols: Sequence[_Col], depth: int = 1) -> str:
+        if depth > 0 and self.chance(0.3):
+            a, b = self.predicate(cols, depth - 1), self.predicate(cols, depth - 1)
+            return self.r.choice((f"({a} AND {b})", f"({a} OR {b})", f"(NOT {a})"))
+        col = self.pick(cols, ORDERED if self.chance(0.85) else (BOOL,)) or self.pick(cols, SIMPLE)
+        if col is None:
+            return "TRUE"
+        if col.kind == BOOL:
+            return self.r.choice((col.text, f"{col.text} IS NOT TRUE", f"{col.text} IS FALSE"))
+        left = self.expr(cols, col.kind, depth)
+        right = self.expr(cols, col.kind, 0) if self.chance(0.3) else self.constant(col.kind)
+        symbol = self.r.choice(("=", "<>", "<", "<=", ">", ">="))
+        forms = [
+            f"{left} {symbol} {right}",
+            f"{left} {symbol} {right}",
+            f"{col.text} IS NULL",
+            f"{col.text} IS NOT NULL",
+            f"{left} IS DISTINCT FROM {right}",
+            f"{left} IS NOT DISTINCT FROM {right}",
+            f"{left} IN ({self.constant(col.kind)}, {self.constant(col.kind)})",
+            f"{left} BETWEEN {self.constant(col.kind)} AND {self.constant(col.kind)}",
+        ]
+        if col.kind == STR:
+            forms.append(f"{left} LIKE 'a%'")
+        return self.r.choice(forms)
+
+    def pair(self, a: Sequence[_Col], b: Sequence[_Col]) -> tuple[str, str] | None:
+        """A column of each that can be compared."""
+        kinds = [{INT: "n", LONG: "n"}.get(c.kind, c.kind) for c in a if c.kind in SIMPLE]
+        found = [
+            (x.text, y.text)
+            for x in a
+            for y in b
+            if x.kind in SIMPLE and {INT: "n", LONG: "n"}.get(y.kind, y.kind) in kinds
+            and {INT: "n", LONG: "n"}.get(x.kind, x.kind) == {INT: "n", LONG: "n"}.get(y.kind, y.kind)
+        ]  # fmt: skip
+        keys = [p for p in found if p[0].endswith(".k") and p[1].endswith(".k")]
+        if keys and self.chance(0.5):
+            return self.r.choice(keys)
+        return self.r.choice(found) if found else None
+
+    def condition(self, a: Sequence[_Col], b: Sequence[_Col], *, equal: bool = True) -> str:
+        """A join's condition: mostly an equality, perhaps with more."""
+        pair = self.pair(a, b)
+        if pair is None:
+            return "TRUE" if not equal else "1 = 1"
+        symbol = "=" if equal else self.r.choice(("<", ">=", "<>", "IS NOT DISTINCT FROM"))
+        parts = [f"{pair[0]} {symbol} {pair[1]}"]
+        if self.chance(0.3):
+            further = self.pair(a, b)
+            if further:
+                parts.append(f"{further[0]} {self.r.choice(('=', '<=', '>', '<>'))} {further[1]}")
+        elif self.chance(0.2):
+            parts.append(self.predicate([*a, *b], 0))
+        return " AND ".join(parts)
+
+    # -- FROM -------------------------------------------------------------------------------------
+
+    def source(self, depth: int) -> _From:
+        """What a SELECT reads: mostly one relation, else a join."""
+        if self.chance(0.7):
+            return self.item(depth)
+        return self.joined(depth, self.r.choice(("JOIN", "LEFT JOIN", "FULL JOIN")))
+
+    def joined(self, depth: int, kind: str, *, equal: bool = True) -> _From:
+        left, right = self.item(depth), self.item(0)
+        if self.chance(0.5):
+            left, right = right, left
+        if kind == "CROSS JOIN":
+            return _From(f"{left.text} CROSS JOIN {right.text}", [*left.cols, *right.cols])
+        condition = self.condition(left.cols, right.cols, equal=equal)
+        if kind == "FULL JOIN":  # PostgreSQL wants an equality there
+            pair = self.pair(left.cols, right.cols)
+            condition = f"{pair[0]} = {pair[1]}" if pair else "1 = 1"
+        return _From(f"{left.text} {kind} {right.text} ON {condition}", [*left.cols, *right.cols])
+
+    # -- forms ------------------------------------------------------------------------------------
+
+    def projected(self, source: _From, clauses: str, least: int = 2, most: int = 4) -> _Rel:
+        picked = self.some(source.cols, (*SIMPLE, MEAN, LIST), least, most)
+        items = [(self.expr(source.cols, c.kind, 1) if c.kind in TYPES else c.text, c.kind) for c in picked]  # fmt: skip
+        shown, columns = self.outputs(items)
+        return _Rel(f"SELECT {shown} FROM {source.text}{clauses}", columns)
+
+    def plain(self, depth: int) -> _Rel:
+        source = self.source(depth)
+        return self.projected(source, self.where(source.cols, 0.8))
+
+    def aggregate(self, cols: Sequence[_Col]) -> tuple[str, str]:
+        """An aggregate call and its kind."""
+        made = self.bare_aggregate(cols)
+        if self.chance(0.25):
+            return f"{made[0]} FILTER (WHERE {self.predicate(cols, 0)})", made[1]
+        return made
+
+    def bare_aggregate(self, cols: Sequence[_Col]) -> tuple[str, str]:
+        name = self.r.choice(("count", "countx", "distinct", "sum", "sum", "sumd", "avg", "min", "max", "bool", "string", "list"))  # fmt: skip
+        sums = {INT: LONG, LONG: WIDE, BIG: WIDE, NUM: NUM, DBL: DBL}
+        kinds = {
+            "sum": tuple(sums), "sumd": tuple(sums), "avg": (INT, NUM, DBL), "min": ORDERED, "max": ORDERED,
+            "countx": SIMPLE, "distinct": SIMPLE, "bool": (BOOL,), "string": (STR,), "list": (INT,), "count": (),
+        }[name]  # fmt: skip
+        col = self.pick(cols, kinds)
+        if col is None:
+            return "count(*)", LONG
+        inner = self.expr(cols, col.kind, 1) if name in ("sum", "min", "max") else col.text
+        match name:
+            case "countx":
+                return f"count({inner})", LONG
+            case "distinct":
+                return f"count(DISTINCT {inner})", LONG
+            case "sum":
+                return f"sum({inner})", sums[col.kind]
+            case "sumd":
+                return f"sum(DISTINCT {inner})", sums[col.kind]
+            case "avg":
+                return f"avg({inner})", MEAN
+            case "min" | "max":
+                return f"{name}({inner})", col.kind
+            case "bool":
+                return f"{self.r.choice(('bool_and', 'bool_or'))}({inner})", BOOL
+            case "string":
+                word = self.r.choice(("", "DISTINCT "))
+                return f"string_agg({word}{inner}, ',' ORDER BY {inner})", STR
+        return f"array_agg({inner} ORDER BY {inner} DESC NULLS LAST)", LIST
+
+    def grouped(self, depth: int) -> _Rel:
+        source = self.source(depth)
+        groups = self.some(source.cols, SIMPLE, 0, 2)
+        keys = [(self.expr(source.cols, c.kind, 1) if self.chance(0.4) else c.text, c.kind) for c in groups]  # fmt: skip
+        calls = [self.aggregate(source.cols) for _ in range(self.r.randint(1, 3))]
+        shown, columns = self.outputs([*keys, *calls])
+        tail = f" GROUP BY {', '.join(str(i + 1) for i in range(len(keys)))}" if keys else ""
+        if self.chance(0.3):
+            test, kind = self.bare_aggregate(source.cols)
+            bound = self.constant(kind) if kind in SIMPLE else None
+            tail += f" HAVING {test} {self.r.choice(('>', '<>', '<='))} {bound}" if bound else " HAVING count(*) > 1"  # fmt: skip
+        return _Rel(
+            f"SELECT {shown} FROM {source.text}{self.where(source.cols, 0.4)}{tail}", columns
+        )
+
+    def grouping_sets(self, depth: int) -> _Rel:
+        self.portable = False  # of nothing, the set () must still give a row: not so here yet
+        source = self.item(depth)
+        groups = self.some(source.cols, SIMPLE, 1, 2)
+        if not groups:
+            return self.grouped(depth)
+        keys = [c.text for c in groups]
+        word = self.r.choice(("ROLLUP ({0})", "CUBE ({0})", "GROUPING SETS (({0}), ({1}), ())"))
+        calls = [self.aggregate(source.cols) for _ in range(self.r.randint(1, 2))]
+        shown, columns = self.outputs([*((c.text, c.kind) for c in groups), *calls])
+        tail = f" GROUP BY {word.format(', '.join(keys), keys[-1])}"
+        return _Rel(
+            f"SELECT {shown} FROM {source.text}{self.where(source.cols, 0.3)}{tail}", columns
+        )
+
+    def join(self, depth: int, kind: str, equal: bool = True) -> _Rel:
+        source = self.joined(depth, kind, equal=equal)
+        return self.projected(source, self.where(source.cols, 0.3))
+
+    def three_way(self, depth: int) -> _Rel:
+        source, third = self.joined(depth, self.r.choice(("JOIN", "LEFT JOIN"))), self.item(0)
+        word = self.r.choice(("JOIN", "LEFT JOIN", "RIGHT JOIN"))
+        condition = self.condition(source.cols, third.cols)
+        whole = _From(f"{source.text} {word} {third.text} ON {condition}", [*source.cols, *third.cols])  # fmt: skip
+        return self.projected(whole, self.where(whole.cols, 0.3), 2, 5)
+
+    def self_join(self, depth: int) -> _Rel:
+        table = self.r.choice(self.schema.tables)
+        sides = []
+        for alias in (self.alias(), self.alias()):
+            cols = [_Col(f"{alias}.{c.name}", c.kind) for c in table.columns]
+            sides.append(_From(f"{table.name} AS {alias}", cols))
+        a, b = sides
+        word = self.r.choice(("JOIN", "LEFT JOIN"))
+        condition = self.condition(a.cols, b.cols, equal=self.chance(0.7))
+        source = _From(f"{a.text} {word} {b.text} ON {condition}", [*a.cols, *b.cols])
+        return self.projected(source, self.where(source.cols, 0.3))
+
+    def membership(self, depth: int, negated: bool, exists: bool, loose: bool = False) -> _Rel:
+        """IN, EXISTS and their negations; `loose`: as a value inside an OR."""
+        outer, inner = self.item(depth), self.item(0)
+        pair = self.pair(outer.cols, inner.cols)
+        left, right = pair or ("1", "1")
+        if exists:
+            extra = f" AND {self.predicate([*inner.cols, *outer.cols], 0)}" if self.chance(0.4) else ""  # fmt: skip
+            symbol = "=" if self.chance(0.7) else self.r.choice(("<", ">="))
+            test = f"EXISTS (SELECT 1 FROM {inner.text} WHERE {right} {symbol} {left}{extra})"
+            test = f"NOT {test}" if negated else test
+        else:
+            word = "NOT IN" if negated else "IN"
+            test = f"{left} {word} (SELECT {right} FROM {inner.text}{self.where(inner.cols, 0.5)})"
+        if loose:
+            test = f"({test} OR {self.predicate(outer.cols, 0)})"
+        elif self.chance(0.3):
+            test += f" AND {self.predicate(outer.cols, 0)}"
+        return self.projected(outer, f" WHERE {test}")
+
+    def scalar(self, depth: int) -> _Rel:
+        """A subquery as a value, correlated or not."""
+        outer, inner = self.item(depth), self.item(0)
+        call, kind = self.bare_aggregate(inner.cols)
+        clause = self.where(inner.cols, 0.4)
+        pair = self.pair(outer.cols, inner.cols)
+        if pair and self.chance(0.7):
+            symbol = "=" if self.chance(0.75) else "<"
+            clause = f" WHERE {pair[1]} {symbol} {pair[0]}"
+        value = f"(SELECT {call} FROM {inner.text}{clause})"
+        picked = [(c.text, c.kind) for c in self.some(outer.cols, SIMPLE, 1, 3)]
+        col = self.pick(outer.cols, (kind,)) if kind in SIMPLE else None
+        if col is not None and self.chance(0.4):
+            shown, columns = self.outputs(picked)
+            symbol = self.r.choice(("=", "<", ">=", "<>"))
+            text = f"SELECT {shown} FROM {outer.text} WHERE {col.text} {symbol} {value}"
+            return _Rel(text, columns)
+        shown, columns = self.outputs([*picked, (value, kind)])
+        return _Rel(f"SELECT {shown} FROM {outer.text}{self.where(outer.cols, 0.3)}", columns)
+
+    def branch(self, depth: int, kinds: Sequence[str]) -> str:
+        source = self.item(depth)
+        shown, _ = self.outputs([(self.expr(source.cols, k, 1), k) for k in kinds])
+        return f"SELECT {shown} FROM {source.text}{self.where(source.cols, 0.5)}"
+
+    def set_operation(self, depth: int, word: str) -> _Rel:
+        kinds = self.r.sample([INT, STR, NUM, DBL, TS, BOOL, INT], self.r.randint(1, 2))
+        columns = tuple(Column(f"c{i}", k) for i, k in enumerate(kinds))
+        parts = [self.branch(depth, kinds), self.branch(0, kinds)]
+        text = f"{parts[0]} {word} {parts[1]}"
+        if word == "UNION ALL" and self.chance(0.3):
+            values = ", ".join(f"({', '.join(self.constant(k) for k in kinds)})" for _ in range(2))
+            alias = self.alias()
+            names = ", ".join(f"v{i}" for i in range(len(kinds)))
+            shown = ", ".join(f"{alias}.v{i}" for i in range(len(kinds)))
+            text += f" UNION ALL SELECT {shown} FROM (VALUES {values}) AS {alias} ({names})"
+        elif self.chance(0.3):
+            text = f"({text}) {self.r.choice(('UNION ALL', 'UNION', 'EXCEPT', 'INTERSECT ALL'))} {self.branch(0, kinds)}"  # fmt: skip
+        return _Rel(text, columns)
+
+    def distinct(self, depth: int) -> _Rel:
+        source = self.source(depth)
+        shown, columns = self.outputs((self.expr(source.cols, c.kind, 1) if c.kind in TYPES else c.text, c.kind) for c in self.some(source.cols, SIMPLE, 1, 3))  # fmt: skip
+        if not columns:
+            shown, columns = self.outputs([("1", INT)])
+        return _Rel(f"SELECT DISTINCT {shown} FROM {source.text}{self.where(source.cols)}", columns)
+
+    def total(self, cols: Sequence[_Col]) -> str:
+        """An order in which only equal rows are equal."""
+        words = ("ASC NULLS LAST", "DESC NULLS LAST", "DESC NULLS FIRST", "ASC NULLS FIRST")
+        return ", ".join(f"{c.text} {self.r.choice(words)}" for c in cols)
+
+    def simple(self, depth: int) -> _From:
+        """A relation of simple columns only, so that it can be ordered by all of them."""
+        inner = self.item(depth)
+        picked = self.some(inner.cols, SIMPLE, 2, 4)
+        shown, columns = self.outputs([(c.text, c.kind) for c in picked] or [("1", INT)])
+        return self.named(_Rel(f"SELECT {shown} FROM {inner.text}{self.where(inner.cols, 0.3)}", columns), self.alias())  # fmt: skip
+
+    def distinct_on(self, depth: int) -> _Rel:
+        source = self.simple(depth)
+        cols = source.cols[:]
+        self.r.shuffle(cols)
+        shown, columns = self.outputs((c.text, c.kind) for c in cols)
+        order = self.total(cols)
+        text = f"SELECT DISTINCT ON ({cols[0].text}) {shown} FROM {source.text} ORDER BY {order}"
+        return _Rel(text, columns)
+
+    def limited(self, depth: int) -> _Rel:
+        source = self.simple(depth)
+        cols = source.cols[:]
+        self.r.shuffle(cols)
+        shown, columns = self.outputs((c.text, c.kind) for c in cols)
+        offset = f" OFFSET {self.r.randint(1, 2)}" if self.chance(0.3) else ""
+        tail = f" ORDER BY {self.total(cols)} LIMIT {self.r.randint(1, 5)}{offset}"
+        return _Rel(f"SELECT {shown} FROM {source.text}{tail}", columns)
+
+    def top(self, depth: int) -> _Rel:
+        source = self.simple(depth)
+        cols = source.cols[:]
+        self.r.shuffle(cols)
+        name = self.r.choice(("row_number", "row_number", "rank"))
+        order = self.total(cols[1:] if len(cols) > 1 else cols)
+        if name == "rank":
+            order = self.total(cols[-1:])
+        over = f"{name}() OVER (PARTITION BY {cols[0].text} ORDER BY {order})"
+        if self.chance(0.2):
+            over = f"{name}() OVER (ORDER BY {self.total(cols)})"
+        shown, columns = self.outputs([*((c.text, c.kind) for c in cols), (over, LONG)])
+        alias = self.alias()
+        inner = self.named(_Rel(f"SELECT {shown} FROM {source.text}", columns), alias)
+        kept = inner.cols if self.chance(0.5) else inner.cols[:-1]
+        shown, columns = self.outputs((c.text, c.kind) for c in kept)
+        text = f"SELECT {shown} FROM {inner.text} WHERE {inner.cols[-1].text} <= {self.r.randint(1, 3)}"  # fmt: skip
+        return _Rel(text, columns)
+
+    def windowed(self, depth: int) -> _Rel:
+        source = self.simple(depth)
+        cols = source.cols[:]
+        self.r.shuffle(cols)
+        calls = []
+        for _ in range(self.r.randint(1, 2)):
+            part = f"PARTITION BY {cols[0].text} " if self.chance(0.8) else ""
+            total, loose = f"ORDER BY {self.total(cols)}", f"ORDER BY {self.total(cols[-1:])}"
+            col = self.r.choice(cols)
+            number = self.pick(cols, (INT, NUM, DBL))
+            kind = {INT: LONG}.get(number.kind, number.kind) if number else LONG
+            add = f"sum({number.text})" if number else "count(*)"
+            running = "ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW"
+            near = "ROWS BETWEEN 1 PRECEDING AND 1 FOLLOWING"
+            options = [
+                (f"row_number() OVER ({part}{total})", LONG),
+                (f"rank() OVER ({part}{loose})", LONG),
+                (f"dense_rank() OVER ({part}{loose})", LONG),
+                (f"lag({col.text}) OVER ({part}{total})", col.kind),
+                (f"lead({col.text}, 2) OVER ({part}{total})", col.kind),
+                (f"first_value({col.text}) OVER ({part}{total})", col.kind),
+                (f"count(*) OVER ({part.strip()})", LONG),
+                (f"{add} OVER ({part}{loose})", kind),
+            ]
+            if number is None or number.kind != DBL:  # a sliding frame may take floats back
+                options += [
+                    (f"{add} OVER ({part}{total} {running})", kind),
+                    (f"{add} OVER ({part}{total} {near})", kind),
+                ]
+            if col.kind in ORDERED:
+                options.append((f"max({col.text}) OVER ({part.strip()})", col.kind))
+            calls.append(self.r.choice(options))
+        shown, columns = self.outputs([*((c.text, c.kind) for c in cols), *calls])
+        return _Rel(f"SELECT {shown} FROM {source.text}", columns)
+
+    def common(self, depth: int) -> _Rel:
+        """WITH, its query read twice."""
+        name = f"w{self.alias()}"
+        inner = self.query(max(0, depth - 1))
+        a, b = self.alias(), self.alias()
+        sides = [[_Col(f"{x}.{c.name}", c.kind) for c in inner.columns] for x in (a, b)]
+        word = self.r.choice(("JOIN", "LEFT JOIN"))
+        pair = self.pair(*sides)
+        condition = f"{pair[0]} = {pair[1]}" if pair else "1 = 1"
+        source = _From(f"{name} AS {a} {word} {name} AS {b} ON {condition}", [*sides[0], *sides[1]])
+        if not any(c.kind in SIMPLE for c in source.cols):
+            return self.plain(0)
+        made = self.projected(source, "")
+        return _Rel(f"WITH {name} AS ({inner.text}) {made.text}", made.columns)
+
+    def unnested(self, depth: int) -> _Rel:
+        item, alias = self.item(depth, INT), self.alias()
+        cols = [*item.cols, _Col(f"{alias}.v", INT)]
+        array = f"ARRAY[{self.expr(item.cols, INT, 1)}, {self.expr(item.cols, INT, 0)}, 1]"
+        call = f"unnest({array})" if self.chance(0.7) else "generate_series(1, 3)"
+        source = _From(f"{item.text} CROSS JOIN {call} AS {alias}(v)", cols)
+        picked = [(f"{alias}.v", INT), *((c.text, c.kind) for c in self.some(item.cols, SIMPLE, 1, 2))]  # fmt: skip
+        if self.chance(0.4):
+            shown, columns = self.outputs([picked[0], self.aggregate(item.cols)])
+            return _Rel(f"SELECT {shown} FROM {source.text} GROUP BY {alias}.v", columns)
+        shown, columns = self.outputs(picked)
+        return _Rel(f"SELECT {shown} FROM {source.text}{self.where(cols, 0.3)}", columns)
+
+    def time_window(self, depth: int) -> _Rel:
+        """TUMBLE or HOP over a table, grouped or not."""
+        self.portable = False
+        found = [(x, c) for x in self.schema.tables for c in x.columns if c.kind == TS]
+        if not found:
+            return self.plain(depth)
+        table, time = self.r.choice(found)
+        alias = self.alias()
+        call = self.r.choice(
+            (
+                f"tumble({table.name}, {time.name}, INTERVAL '5 minutes')",
+                f"hop({table.name}, {time.name}, INTERVAL '30 minutes', INTERVAL '1 hour')",
+            )
+        )
+        cols = [_Col(f"{alias}.{c.name}", c.kind) for c in table.columns]
+        bounds = [(f"{alias}.window_start", TS), (f"{alias}.window_end", TS)]
+        if self.chance(0.7):
+            keys = [bounds[0], *((c.text, c.kind) for c in self.some(cols, SIMPLE, 0, 1))]
+            shown, columns = self.outputs([*keys, self.aggregate(cols)])
+            tail = f" GROUP BY {', '.join(k for k, _ in keys)}"
+        else:
+            shown, columns = self.outputs([*bounds, *((c.text, c.kind) for c in self.some(cols, SIMPLE, 1, 2))])  # fmt: skip
+            tail = ""
+        return _Rel(f"SELECT {shown} FROM {call} AS {alias}{self.where(cols, 0.3)}{tail}", columns)
+
+
+FORMS: dict[str, Callable[[_Writer, int], _Rel]] = {
+    "plain": _Writer.plain,
+    "group": _Writer.grouped,
+    "group 2": _Writer.grouped,
+    "group 3": _Writer.grouped,
+    "grouping sets": _Writer.grouping_sets,
+    "inner join": lambda w, d: w.join(d, "JOIN"),
+    "left join": lambda w, d: w.join(d, "LEFT JOIN"),
+    "right join": lambda w, d: w.join(d, "RIGHT JOIN"),
+    "full join": lambda w, d: w.join(d, "FULL JOIN"),
+    "cross join": lambda w, d: w.join(d, "CROSS JOIN"),
+    "non-equi join": lambda w, d: w.join(d, w.r.choice(("JOIN", "LEFT JOIN")), False),
+    "three-way join": _Writer.three_way,
+    "self join": _Writer.self_join,
+    "in": lambda w, d: w.membership(d, False, False),
+    "not in": lambda w, d: w.membership(d, True, False),
+    "exists": lambda w, d: w.membership(d, False, True),
+    "not exists": lambda w, d: w.membership(d, True, True),
+    "in as a value": lambda w, d: w.membership(d, w.chance(0.5), w.chance(0.5), True),
+    "scalar subquery": _Writer.scalar,
+    "union all": lambda w, d: w.set_operation(d, "UNION ALL"),
+    "union": lambda w, d: w.set_operation(d, "UNION"),
+    "intersect": lambda w, d: w.set_operation(d, w.r.choice(("INTERSECT", "INTERSECT ALL"))),
+    "except": lambda w, d: w.set_operation(d, w.r.choice(("EXCEPT", "EXCEPT ALL"))),
+    "distinct": _Writer.distinct,
+    "distinct on": _Writer.distinct_on,
+    "limit": _Writer.limited,
+    "top-n": _Writer.top,
+    "window": _Writer.windowed,
+    "window 2": _Writer.windowed,
+    "with": _Writer.common,
+    "unnest": _Writer.unnested,
+    "time window": _Writer.time_window,
+}
