@@ -14,6 +14,7 @@ from pathlib import Path
 
 from icestream import types as t
 from icestream.catalog.bind import SECRET_OPTIONS
+from icestream.catalog.sources import SOURCE_OPTIONS
 from icestream.catalog.variables import VARIABLES
 from icestream.cli import command_line
 from icestream.config import engine_settings
@@ -58,6 +59,7 @@ def sections() -> dict[str, Callable[[], str]]:
     """Every section by name."""
     found: dict[str, Callable[[], str]] = {
         "connection options": lambda: options(CONNECTION_OPTIONS),
+        "source options": lambda: options(SOURCE_OPTIONS),
         "secret options": lambda: options(SECRET_OPTIONS),
         "settings": settings,
         "variables": variables,

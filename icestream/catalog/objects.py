@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from icestream.connect.config import ConnectorConfig
 from icestream.connectors.base import Column
 from icestream.errors import IcestreamError
+from icestream.functions.expressions import Expr
 from icestream.lake.fold import Upsert
 from icestream.plan.logical import Node
 from icestream.sql.options import Settings
@@ -74,10 +75,21 @@ class Ingest:
 
 
 @dataclass(frozen=True)
+class Watermark:
+    """WATERMARK FOR column AS expr: a row whose column is less than the greatest `expr` of the rows before is late."""
+
+    column: str
+    expr: Expr
+
+
+@dataclass(frozen=True)
 class Source(Object):
     """CREATE SOURCE: a stream that is read, not stored."""
 
     ingest: Ingest
+    watermark: Watermark | None = None
+    late_rows: str = "drop"
+    """drop or keep: what is done with rows that come late."""
     kind = "source"
 
 
@@ -91,6 +103,9 @@ class Table(Object):
     """Set for a table with a primary key."""
     append_only: bool = False
     """Declared APPEND ONLY: with a key, the first row of each stays."""
+    watermark: Watermark | None = None
+    late_rows: str = "drop"
+    """As in `Source`."""
     kind = "table"
 
     @property
@@ -112,6 +127,8 @@ class MaterializedView(Object):
     """CREATE MATERIALIZED VIEW: a query whose result is stored and kept up to date."""
 
     query: Node
+    emit_on_window_close: bool = False
+    """EMIT ON WINDOW CLOSE: a row is there once it is final."""
     kind = "materialized view"
 
 
@@ -126,6 +143,8 @@ class Sink(Object):
     """Set for an Iceberg sink of type upsert."""
     drops_deletes: bool = False
     """force_append_only over rows that change: new rows and new versions are written, what goes is dropped."""
+    emit_on_window_close: bool = False
+    """As in `MaterializedView`."""
     kind = "sink"
 
 

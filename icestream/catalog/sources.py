@@ -8,6 +8,7 @@ from icestream.catalog.keys import gives_changes, table_key, with_key
 from icestream.catalog.names import Names, distinct, public
 from icestream.catalog.objects import Ingest, Source, Table
 from icestream.catalog.settings import connection_key, connector_name, settings_of, with_connection
+from icestream.catalog.watermarks import LATE_ROWS, late_rows_of, watermark_of
 from icestream.connectors.base import Column, SourceConnector
 from icestream.connectors.formats import registry as formats
 from icestream.connectors.registry import source_connector
@@ -17,6 +18,9 @@ from icestream.functions.scope import Scope
 from icestream.sql import statements as st
 from icestream.sql.options import Settings, check
 from icestream.types import Type
+
+SOURCE_OPTIONS = (LATE_ROWS,)
+"""The options of every source and every table with a connector, beside those of the connector."""
 
 
 def bind_source(statement: st.CreateSource, id: int, names: Names) -> Source:
@@ -36,8 +40,12 @@ def bind_source(statement: st.CreateSource, id: int, names: Names) -> Source:
             place=statement.format.place if statement.format else statement.place,
             remedy="CREATE TABLE … PRIMARY KEY (…)",
         )
+    mark = watermark_of(statement, columns, what)
     depends = connection_key(statement.options, names)
-    return Source(id, statement.name.name, statement.text, columns, depends, ingest)
+    return Source(
+        id, statement.name.name, statement.text, columns, depends, ingest,
+        watermark=mark, late_rows=late_rows_of(ingest, mark),
+    )  # fmt: skip
 
 
 def bind_table(statement: st.CreateTable, id: int, names: Names) -> Table:
@@ -60,24 +68,32 @@ def bind_table(statement: st.CreateTable, id: int, names: Names) -> Table:
     ingest, columns = _ingest(statement, what, names)
     upsert = table_key(statement, ingest, columns, what)
     columns = with_key(columns, upsert)
+    mark = watermark_of(statement, columns, what)
     depends = connection_key(statement.options, names)
-    return Table(
+    table = Table(
         id, statement.name.name, statement.text, columns, depends, ingest,
         upsert=upsert, append_only=statement.append_only,
+        watermark=mark, late_rows=late_rows_of(ingest, mark),
     )  # fmt: skip
+    if mark is not None and table.changing:
+        raise SqlError(
+            f"{what} cannot have a watermark: it has a primary key, and its rows may change at any time",
+            place=statement.watermarks[0].place,
+            remedy="APPEND ONLY keeps the first row of each key; or leave PRIMARY KEY out",
+        )
+    return table
 
 
 def _ingest(
     statement: st.CreateSource | st.CreateTable, what: str, names: Names
 ) -> tuple[Ingest, tuple[Column, ...]]:
-    if statement.watermarks:
-        raise NotSupportedError("WATERMARK", place=statement.watermarks[0].place)
     if statement.wildcard:
         raise NotSupportedError("a column list of *", place=statement.place)
     options = with_connection(statement.options, names)
     name, place = connector_name(options, what, statement.place, names)
     connector = source_connector(name, place)
-    settings = settings_of(options, connector.options, what, names, statement.place)
+    specs = (*connector.options, *SOURCE_OPTIONS)
+    settings = settings_of(options, specs, what, names, statement.place)
     if connector.check is not None:
         connector.check(settings)
     chosen = _format(statement.format, connector, what, names, statement.place)
