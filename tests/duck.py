@@ -41,6 +41,7 @@ from icestream.plan.logical import (
     Item,
     Join,
     Limit,
+    Lookup,
     Node,
     Order,
     Project,
@@ -177,6 +178,8 @@ class _Renderer:
                 return self.select(self.outs(node.items), self._inputs[node.relation])
             case Values():
                 return self.values(node)
+            case Lookup():
+                return self.lookup(node)
             case Filter():
                 where = f"WHERE {self.expr(node.condition)}"
                 return self.select(self.names(node), self.sub(node.input), where)
@@ -212,6 +215,15 @@ class _Renderer:
             case Expand():
                 return self.expand(node)
         raise UnknownToDuckDBError(type(node).__name__)
+
+    def lookup(self, node: Lookup) -> str:
+        pairs = zip(node.on, node.keys.names, strict=True)
+        test = " AND ".join(
+            f"stored.{quoted(c)} IS NOT DISTINCT FROM keys.{quoted(k)}" for c, k in pairs
+        )
+        stored = f"{self._inputs[node.relation]} AS stored"
+        keys = f"({self.visit(node.keys)}) AS keys"
+        return self.select(self.outs(node.items), f"{stored} SEMI JOIN {keys} ON {test}")
 
     def values(self, node: Values) -> str:
         rows = []

@@ -385,7 +385,8 @@ class _Writer:
             f"nullif({inner}, {self.constant(kind)})",
             f"CASE WHEN {self.predicate(cols, 0)} THEN {inner} ELSE {self.expr(cols, kind, 0)} END",
         )
-        return self.r.choice((*plain.get(kind, (inner,)), *(general if kind in TYPES else ())))
+        choices: list[str] = [*plain.get(kind, (inner,)), *(general if kind in TYPES else ())]
+        return self.r.choice(choices)
 
     def constant(self, kind: str) -> str:
         choices: dict[str, tuple[str, ...]] = {
@@ -696,7 +697,7 @@ class _Writer:
         source = self.simple(depth)
         cols = source.cols[:]
         self.r.shuffle(cols)
-        calls = []
+        calls: list[tuple[str, str]] = []
         for _ in range(self.r.randint(1, 2)):
             part = f"PARTITION BY {cols[0].text} " if self.chance(0.8) else ""
             total, loose = f"ORDER BY {self.total(cols)}", f"ORDER BY {self.total(cols[-1:])}"
@@ -706,21 +707,25 @@ class _Writer:
             add = f"sum({number.text})" if number else "count(*)"
             running = "ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW"
             near = "ROWS BETWEEN 1 PRECEDING AND 1 FOLLOWING"
-            options = [
+            # Which of two equal rows is the first is open: one call that tells them apart can be compared, two cannot.
+            by_place = [
                 (f"row_number() OVER ({part}{total})", LONG),
-                (f"rank() OVER ({part}{loose})", LONG),
-                (f"dense_rank() OVER ({part}{loose})", LONG),
                 (f"lag({col.text}) OVER ({part}{total})", col.kind),
                 (f"lead({col.text}, 2) OVER ({part}{total})", col.kind),
+            ]
+            if number is None or number.kind != DBL:  # a sliding frame may take floats back
+                by_place += [
+                    (f"{add} OVER ({part}{total} {running})", kind),
+                    (f"{add} OVER ({part}{total} {near})", kind),
+                ]
+            options = [] if calls else by_place
+            options += [
+                (f"rank() OVER ({part}{loose})", LONG),
+                (f"dense_rank() OVER ({part}{loose})", LONG),
                 (f"first_value({col.text}) OVER ({part}{total})", col.kind),
                 (f"count(*) OVER ({part.strip()})", LONG),
                 (f"{add} OVER ({part}{loose})", kind),
             ]
-            if number is None or number.kind != DBL:  # a sliding frame may take floats back
-                options += [
-                    (f"{add} OVER ({part}{total} {running})", kind),
-                    (f"{add} OVER ({part}{total} {near})", kind),
-                ]
             if col.kind in ORDERED:
                 options.append((f"max({col.text}) OVER ({part.strip()})", col.kind))
             calls.append(self.r.choice(options))

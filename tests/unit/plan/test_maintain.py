@@ -1,0 +1,267 @@
+"""The delta rules on DuckDB: after every epoch a view holds what its query gives as a batch.
+
+Random schemas, histories and queries (see `tests.shapes`); some views are made in the middle of a history, with what
+is there as their first delta. SEED repeats a run, ONLY=n looks at its n-th view alone, N says how many schemas there are
+(`make fuzz`). The rules' plans are rendered for DuckDB by `tests.duck`; stored tables are bags of rows.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+import duckdb
+import pytest
+
+from icestream.plan.linear import relations_read
+from icestream.plan.logical import OutColumn
+from icestream.plan.maintain import WEIGHT, State, face, weighted
+from icestream.plan.stages import Facts, Known, Stage, stages
+from tests.duck import bag, connect, duck_type, quoted, render_duckdb
+from tests.shapes import (
+    FORMS,
+    Change,
+    Column,
+    Contents,
+    Query,
+    Schema,
+    Table,
+    cut,
+    load,
+    net,
+    random_history,
+    random_query,
+    random_schema,
+)
+
+
+class Lake:
+    """DuckDB tables for the faces of relations: content before and after the epoch, and what changed."""
+
+    def __init__(self) -> None:
+        self.database = connect()
+        self.columns: dict[str, tuple[OutColumn, ...]] = {}
+
+    def create(self, relation: str, columns: Sequence[OutColumn]) -> None:
+        self.columns[relation] = tuple(columns)
+        for which, listed in (("new", columns), ("old", columns), ("delta", weighted(columns))):
+            declared = ", ".join(f"{quoted(c.name)} {duck_type(c.type)}" for c in listed)
+            self.run(f"CREATE OR REPLACE TABLE {_table(relation, which)} ({declared})")
+
+    def run(self, sql: str) -> duckdb.DuckDBPyConnection:
+        return self.database.execute(sql)
+
+    def count(self, relation: str, which: str) -> int:
+        (number,) = self.run(f"SELECT count(*) FROM {_table(relation, which)}").fetchone() or (0,)
+        return int(number)
+
+    def state(self, relation: str) -> State:
+        return State(bool(self.count(relation, "delta")), not self.count(relation, "old"))
+
+    def inputs(self, relations: Iterable[str], *, stored: bool = True) -> Iterator[tuple[str, str]]:
+        for relation in relations:
+            for which in ("new", "old", "delta"):
+                yield face(relation, which), _table(relation, which)
+            yield relation, _table(relation, "new")
+
+    def advance(self, relation: str, delta: str) -> None:
+        """The next epoch of a relation: `delta` is a query of its columns and the weight, which is netted here."""
+        names = ", ".join(quoted(c.name) for c in self.columns[relation])
+        old, new, changed = (_table(relation, which) for which in ("old", "new", "delta"))
+        self.run(f"DELETE FROM {old}")
+        self.run(f"INSERT INTO {old} FROM {new}")
+        weight = quoted(WEIGHT)
+        netted = f"SELECT {names}, sum({weight}) AS w FROM ({delta}) GROUP BY ALL HAVING w <> 0"
+        self.run(f"DELETE FROM {changed}")
+        copies = f"SELECT {names}, CAST(sign(w) AS INTEGER), unnest(range(CAST(abs(w) AS BIGINT))) AS n FROM ({netted})"
+        self.run(f"INSERT INTO {changed} SELECT * EXCLUDE (n) FROM ({copies})")
+        both = f"SELECT {names}, 1 AS {weight} FROM {old} UNION ALL FROM {changed}"
+        summed = f"SELECT {names}, sum({weight}) AS w FROM ({both}) GROUP BY ALL HAVING w <> 0"
+        taken = self.run(f"SELECT * FROM ({summed}) WHERE w < 0").fetchall()
+        assert not taken, f"takes back what is not there: {taken}"
+        self.run(f"DELETE FROM {new}")
+        every = f"SELECT {names}, unnest(range(CAST(w AS BIGINT))) AS n FROM ({summed})"
+        self.run(f"INSERT INTO {new} SELECT * EXCLUDE (n) FROM ({every})")
+
+
+def _table(relation: str, which: str) -> str:
+    return quoted(face(relation, which))
+
+
+@dataclass
+class View:
+    """A view that is maintained by its stages."""
+
+    lake: Lake
+    query: Query
+    facts: Facts
+    name: str
+    fresh: bool = True
+    stages: tuple[Stage, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.stages = stages(self.query.node, self.name, self.facts)
+        for stage in self.stages:
+            self.lake.create(stage.relation, stage.columns)
+
+    def advance(self) -> None:
+        """One epoch, after those of the tables."""
+        for stage in self.stages:
+            self.step(stage)
+        self.fresh = False
+
+    def step(self, stage: Stage) -> None:
+        lake = self.lake
+        states = {r: self.state(r) for r in stage.reads}
+        states[stage.relation] = State(False, not lake.count(stage.relation, "new"))
+        # its own old content is what it holds now
+        plan = stage.changes(states, first=self.fresh)
+        names = [quoted(c.name) for c in stage.columns]
+        columns = ", ".join(names)
+        nothing = f"SELECT * FROM {_table(stage.relation, 'delta')} WHERE FALSE"
+        delta = nothing
+        if plan is not None:
+            assert [c.name for c in plan.columns] == [*(c.name for c in stage.columns), WEIGHT]
+            inputs = dict(lake.inputs([*self.facts, *(s.relation for s in self.stages)]))
+            inputs[face(stage.relation, "old")] = _table(stage.relation, "new")
+            for relation, known in self.facts.items():
+                if not known.stored:
+                    del inputs[face(relation, "old")], inputs[face(relation, "new")]
+                if self.fresh:
+                    everything = f"SELECT *, 1 AS {quoted(WEIGHT)} FROM {_table(relation, 'new')}"
+                    inputs[face(relation, "delta")] = f"({everything})"
+                    inputs.pop(face(relation, "old"), None)
+            lake.run(f"CREATE OR REPLACE TABLE changes AS {render_duckdb(plan, inputs)}")
+            delta = "SELECT * FROM changes"
+        if stage.netted and plan is not None:
+            delta = self.replaced(stage, columns)
+        lake.advance(stage.relation, delta)
+        self.check(stage)
+
+    def state(self, relation: str) -> State:
+        """At its first epoch, everything that is there has come."""
+        if self.fresh and relation in self.facts:
+            there = bool(self.lake.count(relation, "new"))
+            return State(there, True)
+        return self.lake.state(relation)
+
+    def replaced(self, stage: Stage, columns: str) -> str:
+        """Rows of weight 1 take the place of those with the same key, rows of weight -1 remove them."""
+        key = stage.key
+        assert key is not None
+        listed = ", ".join(quoted(k) for k in key)
+        if key:
+            twice = f"SELECT {listed} FROM changes GROUP BY {listed} HAVING count(*) > 1"
+            assert not self.lake.run(twice).fetchall(), "a key is changed twice"
+        test = " AND ".join(f"s.{quoted(k)} IS NOT DISTINCT FROM c.{quoted(k)}" for k in key)
+        old = f"SELECT {columns} FROM {_table(stage.relation, 'new')} AS s SEMI JOIN changes AS c ON {test or 'TRUE'}"
+        weight = quoted(WEIGHT)
+        return (
+            f"SELECT {columns}, -1 AS {weight} FROM ({old}) "
+            f"UNION ALL SELECT {columns}, 1 FROM changes WHERE {weight} = 1"
+        )
+
+    def check(self, stage: Stage) -> None:
+        """What the stage says of itself is true: its key is one, and it only grows if it says so."""
+        lake, key = self.lake, stage.key
+        if key is not None:
+            listed = ", ".join(quoted(k) for k in key) or "TRUE"
+            twice = f"SELECT {listed} FROM {_table(stage.relation, 'new')} GROUP BY {listed} HAVING count(*) > 1"
+            assert not lake.run(twice).fetchall(), f"{key} is no key of {stage.relation}"
+        if stage.grows:
+            gone = f"SELECT * FROM {_table(stage.relation, 'delta')} WHERE {quoted(WEIGHT)} < 0"
+            assert not lake.run(gone).fetchall(), f"{stage.relation} does not only grow"
+
+    def verify(self) -> None:
+        """The rows are those of the query as a batch, by its plan and (where DuckDB reads it) by its text."""
+        names = ", ".join(quoted(c.name) for c in self.query.node.columns)
+        found = bag(self.lake.run(f"SELECT {names} FROM {_table(self.name, 'new')}").fetchall())
+        inputs = dict(self.lake.inputs(relations_read(self.query.node)))
+        rendered = self.lake.run(render_duckdb(self.query.node, inputs)).fetchall()
+        expected = bag(rendered)
+        if found != expected:
+            raise AssertionError(f"too many: {found - expected}, missing: {expected - found}")
+
+
+@dataclass
+class Case:
+    """A schema, its history in epochs, and the views over it."""
+
+    seed: int
+    schema: Schema
+    epochs: list[list[Change]]
+    facts: dict[str, Known]
+    queries: list[Query]
+    starts: list[int]
+
+    def failures(self, only: int | None = None) -> Iterator[str]:
+        """Each view that went wrong, with all that is needed to see why; it is left alone then."""
+        lake, contents = Lake(), Contents(self.schema)
+        for table in self.schema.tables:
+            lake.create(table.name, [OutColumn(c.name, c.type) for c in table.columns])
+        views: dict[int, View] = {}
+        wrong: set[int] = set()
+        for epoch, changes in enumerate(self.epochs):
+            self.feed(lake, changes)
+            contents.apply(changes)
+            for number, query in enumerate(self.queries):
+                if only not in (None, number) or epoch < self.starts[number] or number in wrong:
+                    continue
+                try:
+                    if number not in views:
+                        views[number] = View(lake, query, self.facts, f"v{number}")
+                    views[number].advance()
+                    views[number].verify()
+                except (AssertionError, LookupError, duckdb.Error) as error:
+                    wrong.add(number)
+                    yield self.told(number, epoch, contents, error)
+
+    def feed(self, lake: Lake, changes: Sequence[Change]) -> None:
+        for table in self.schema.tables:
+            rows = [(*row, weight) for row, weight in net(table, changes)]
+            wide = Table(table.name, (*table.columns, Column(WEIGHT, "int")))
+            load(lake.database, "fed", wide, rows)
+            lake.advance(table.name, "SELECT * FROM fed")
+
+    def told(self, number: int, epoch: int, contents: Contents, error: Exception) -> str:
+        rows = "\n".join(f"{name}: {rows}" for name, rows in contents.rows.items())
+        changes = "\n".join(map(str, self.epochs[epoch]))
+        return (
+            f"SEED={self.seed} ONLY={number} ({self.queries[number].form}), epoch {epoch} of a view made in epoch "
+            f"{self.starts[number]}\n{self.schema}\n{self.facts}\n{self.queries[number].text}\n{type(error).__name__}: {error}\n"
+            f"changes:\n{changes}\ntables:\n{rows}"
+        )
+
+
+def random_case(seed: int) -> Case:
+    r = random.Random(seed)
+    schema = random_schema(r)
+    retract = r.random() < 0.5
+    history = random_history(r, schema, r.choice((12, 30, 60)), retract=retract)
+    epochs = cut(r, history, r.randint(2, 5))
+    if retract:  # what the last epoch did is taken back
+        undone = [Change(c.table, c.after, c.before) for c in reversed(epochs[-1])]
+        epochs.append(undone)
+    facts: dict[str, Known] = {}
+    for table in schema.tables:
+        grows = not table.key and not retract
+        facts[table.name] = Known(table.key or None, grows, not grows or r.random() < 0.7)
+    queries = [random_query(r, schema, form=form, depth=r.choice((0, 1, 1, 2))) for form in FORMS]
+    starts = [0 if r.random() < 0.6 else r.randrange(len(epochs)) for _ in queries]
+    return Case(seed, schema, epochs, facts, queries, starts)
+
+
+def seeds() -> list[int]:
+    if "SEED" in os.environ:
+        return [int(os.environ["SEED"])]
+    first = random.randrange(2**32)
+    return [first + n for n in range(int(os.environ.get("N", "1")))]
+
+
+@pytest.mark.parametrize("seed", seeds())
+def test_views_hold_what_their_queries_give(seed: int) -> None:
+    only = os.environ.get("ONLY")
+    wrong = list(random_case(seed).failures(int(only) if only else None))
+    assert not wrong, "\n\n".join(wrong)
