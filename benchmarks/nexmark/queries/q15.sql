@@ -1,0 +1,34 @@
+-- Bidding statistics of a day: many distinct counts with filters, few groups.
+
+CREATE SOURCE bid (
+  auction BIGINT,
+  bidder BIGINT,
+  price BIGINT,
+  channel VARCHAR,
+  url VARCHAR,
+  "dateTime" TIMESTAMP,
+  extra VARCHAR
+) WITH (
+  connector = 'kafka',
+  topic = 'nexmark-bid',
+  properties.bootstrap.server = '${KAFKA}',
+  scan.startup.mode = 'earliest'
+) FORMAT PLAIN ENCODE JSON;
+
+CREATE MATERIALIZED VIEW q15 AS
+SELECT
+  to_char("dateTime", 'YYYY-MM-DD') AS day,
+  count(*) AS total_bids,
+  count(*) FILTER (WHERE price < 10000) AS rank1_bids,
+  count(*) FILTER (WHERE price >= 10000 AND price < 1000000) AS rank2_bids,
+  count(*) FILTER (WHERE price >= 1000000) AS rank3_bids,
+  count(DISTINCT bidder) AS total_bidders,
+  count(DISTINCT bidder) FILTER (WHERE price < 10000) AS rank1_bidders,
+  count(DISTINCT bidder) FILTER (WHERE price >= 10000 AND price < 1000000) AS rank2_bidders,
+  count(DISTINCT bidder) FILTER (WHERE price >= 1000000) AS rank3_bidders,
+  count(DISTINCT auction) AS total_auctions,
+  count(DISTINCT auction) FILTER (WHERE price < 10000) AS rank1_auctions,
+  count(DISTINCT auction) FILTER (WHERE price >= 10000 AND price < 1000000) AS rank2_auctions,
+  count(DISTINCT auction) FILTER (WHERE price >= 1000000) AS rank3_auctions
+FROM bid
+GROUP BY to_char("dateTime", 'YYYY-MM-DD');
