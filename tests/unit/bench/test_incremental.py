@@ -1,0 +1,75 @@
+import json
+from datetime import datetime
+from decimal import Decimal
+
+import pytest
+
+from benchmarks.incremental import (
+    DUCKDB,
+    OURS,
+    QUERY,
+    SPARK,
+    TABLES,
+    Bench,
+    Measured,
+    Size,
+    compare,
+    goals,
+    report,
+)
+from icestream.config import Home
+from icestream.engine import Engine
+
+DAY = datetime(2026, 8, 1)
+
+
+def test_rows_are_the_same_whoever_computed_them():
+    ours = [("r", "gold", DAY, 2, 5, Decimal("3.50"), Decimal("1.7500000000"))]
+    theirs = [("r", "gold", DAY, 2, 5, Decimal("3.5000"), 1.75)]
+    compare(SPARK, theirs, ours)
+    compare(SPARK, [], [])
+    with pytest.raises(RuntimeError, match="differ in 1 groups"):
+        compare(SPARK, [], ours)
+    for wrong in (("r", "gold", DAY, 3, 5, 3.5, 1.75), ("r", "gold", DAY, 2, 5, 3.5, 1.76)):
+        with pytest.raises(RuntimeError, match="the view has"):
+            compare(SPARK, [wrong], ours)
+
+
+def test_the_script_binds(tmp_path):
+    tables = TABLES.format(topic="orders", bootstrap="localhost:9092", customers="/customers")
+    view = f"CREATE VIEW revenue AS {QUERY.format(orders='orders', customers='customers')};"
+    with Engine(Home.at(tmp_path)) as engine:
+        names = [change.object.name for change in engine.plan(tables + view)]
+    assert names == ["orders", "customers", "revenue"]
+
+
+def test_the_history_follows_orders_and_customers(tmp_path):
+    with Engine(Home.at(tmp_path / "home")) as engine:
+        bench = Bench(engine, "", tmp_path, 2_000)
+        before = bench.by_history()
+        assert sum(row[3] for row in before) == 2_000
+        bench.history.batch(500)
+        bench.tiers[:] = 0
+        after = bench.by_history()
+        assert {row[1] for row in after} == {"basic"}
+        assert sum(row[3] for row in after) == bench.history.rows
+        with pytest.raises(RuntimeError, match="differ in"):
+            compare("the history", before, after)
+
+
+def measured(base: int, changes: int, ours: float) -> Measured:
+    times = {OURS: [ours, ours], SPARK: [20.0, 20.0], DUCKDB: [4.0, 4.0]}
+    return Measured(base, f"{changes} of the orders", changes, times)
+
+
+def test_equal_numbers_of_changes_are_compared(tmp_path):
+    small = Size(500, 10.0, [measured(500, 5, 1), measured(500, 50, 1), measured(500, 10, 9)])
+    large = Size(
+        5000, 99.0, [measured(5000, 50, 1.4), measured(5000, 500, 3), measured(5000, 10, 9)]
+    )
+    faster, flat = goals([small, large])
+    assert faster[2] == "14.29 × – reached"
+    assert flat == ("50 changes at 5,000 rows to 500", "≤ 1.5 ×", "1.40 × – reached")
+    text = report(tmp_path, [small, large])
+    assert "| 5,000 | 50 of the orders | 50 | 1.40 s | 20.00 s | 14.3 × | 4.00 s | 2.9 × |" in text
+    assert json.loads((tmp_path / "incremental.json").read_text())["sizes"][0]["base"] == 500
