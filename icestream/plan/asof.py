@@ -31,6 +31,7 @@ class _Condition:
     whole: Expr
     keys: tuple[Expr, ...]
     operator: str
+    left: Expr
     right: Expr
 
 
@@ -69,11 +70,14 @@ def asof(
 
 
 def _nearest(kind: JoinKind, left: Node, right: Node, on: _Condition, ctx: Context) -> Node:
-    row = Item(ctx.names.fresh("row"), numbered("row_number", on.keys, tuple(_sorts(left, ()))))
+    """Times stand first in the orders, and in what the pairs are told apart by, so that they close as time passes."""
+    mine = (Sort(on.left, False, False), *_sorts(left, (on.left,)))
+    row = Item(ctx.names.fresh("row"), numbered("row_number", on.keys, mine))
     pairs = Join(kind, Window(left, (row,)), right, on.whole)
-    distance = Sort(on.right, on.operator in (">", ">="), False)
-    order = (distance, *_sorts(right, (on.right,)))
-    place = Item(ctx.names.fresh("place"), numbered("row_number", (*on.keys, row.ref), order))
+    nearest = Sort(on.right, on.operator in (">", ">="), False)
+    order = (nearest, *_sorts(right, (on.right,)))
+    one = dict.fromkeys((*on.keys, on.left, row.ref))
+    place = Item(ctx.names.fresh("place"), numbered("row_number", tuple(one), order))
     first = Filter(Window(pairs, (place,)), call("=", place.ref, whole(1)))
     return Project(first, (*kept(left), *kept(right)))
 
@@ -104,7 +108,8 @@ def _condition(
 ) -> _Condition:
     bound: list[Expr] = []
     keys: list[Expr] = []
-    nearest: list[tuple[str, Expr, exp.Expression]] = []
+    nearest: list[tuple[str, Expr, Expr]] = []
+    trees: list[exp.Expression] = []
     for tree in conditions(on):
         expr = bind(tree)
         compared = _compared(expr, left, right) if expr is not None else None
@@ -115,21 +120,21 @@ def _condition(
                 remedy="compare columns of the left with columns of the right; "
                 "put other conditions into WHERE, or into a subquery in FROM",
             )
-        operator, mine, other = compared
         bound.append(expr)
-        if operator == "=":
-            keys.append(mine)
+        if compared[0] == "=":
+            keys.append(compared[1])
         else:
-            nearest.append((operator, other, tree))
+            nearest.append(compared)
+            trees.append(tree)
     if len(nearest) != 1:
         raise SqlError(
             f"an ASOF join needs exactly one inequality, found {len(nearest) or 'none'}",
-            place=ctx.place_of(nearest[1][2] if nearest else on),
+            place=ctx.place_of(trees[1] if trees else on),
             remedy="ON a.key = b.key AND a.time >= b.time",
         )
     condition = both(bound)
     assert condition is not None
-    return _Condition(condition, tuple(dict.fromkeys(keys)), *nearest[0][:2])
+    return _Condition(condition, tuple(dict.fromkeys(keys)), *nearest[0])
 
 
 def _compared(expr: Expr, left: Node, right: Node) -> tuple[str, Expr, Expr] | None:

@@ -8,6 +8,7 @@ and that number. Rows of equal times are in one session whatever their order; ro
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from sqlglot import exp
 
@@ -18,6 +19,7 @@ from icestream.functions.expressions import (
     AggregateCall,
     Bound,
     Call,
+    Case,
     ColumnRef,
     Expr,
     Frame,
@@ -62,18 +64,78 @@ def _whole(expr: Expr, partition: tuple[Expr, ...]) -> Expr:
     return WindowCall(expr.type, expr.call, partition, expr.order_by, WHOLE, expr.ignore_nulls)
 
 
+@dataclass(frozen=True)
+class Session:
+    """What a window over sessions is about: the column of times, the gap, and the calls that give the last time."""
+
+    time: str
+    gap: Expr
+    last: tuple[str, ...]
+
+
+def session_of(node: Window) -> Session | None:
+    """The sessions that a window looks at, if they are numbered as `numbered` does, along a column of times."""
+    below = node.input
+    if not isinstance(below, Window) or not isinstance(below.input, Project):
+        return None
+    before = below.input.input
+    session, partition = below.calls[0], below.partition_by
+    if not isinstance(session.expr, WindowCall) or not isinstance(before, Window):
+        return None
+    if len(session.expr.order_by) != 1 or set(node.partition_by) != {*partition, session.ref}:
+        return None
+    order, begins = session.expr.order_by[0], below.input.items[-1]
+    gap = _gap(begins.expr)
+    if gap is None or not isinstance(order.expr, ColumnRef) or order.descending:
+        return None
+    made = _numbering(partition, order, gap, before.calls[0].name, begins.name, session.name)
+    if made != (before.calls[0], begins, session):
+        return None
+    last = tuple(i.name for i in node.calls if _is_last(i.expr, order.expr))
+    return Session(order.expr.name, gap, last)
+
+
+def _gap(flag: Expr) -> Expr | None:
+    """The interval in CASE WHEN time < previous + interval …"""
+    near = flag.whens[0][0] if isinstance(flag, Case) else None
+    later = near.args[1] if isinstance(near, Call) and len(near.args) == 2 else None
+    gap = later.args[1] if isinstance(later, Call) and len(later.args) == 2 else None
+    return gap if gap is not None and gap.type == t.INTERVAL else None
+
+
+def _is_last(expr: Expr, time: ColumnRef) -> bool:
+    """Whether a call gives the time of the session's last row."""
+    if not isinstance(expr, WindowCall) or not isinstance(expr.call, Call | AggregateCall):
+        return False
+    inner = expr.call
+    filtered = isinstance(inner, AggregateCall) and inner.filter is not None
+    if inner.args != (time,) or filtered:
+        return False
+    if inner.function.name == "max":
+        return expr.frame == WHOLE or (expr.frame is None and not expr.order_by)
+    return inner.function.name == "last_value" and expr.frame == WHOLE
+
+
 def numbered(
     node: Node, partition: tuple[Expr, ...], order: Sort, gap: Expr, names: Names
 ) -> tuple[Node, ColumnRef]:
     """The rows of a node with the number of their session inside the partition, and that column."""
-    previous = Item(names.fresh("previous"), over("lag", order.expr, partition, (order,)))
-    near = call("<", order.expr, call("+", previous.ref, gap))
-    one, none = calls.whole(1, t.INTEGER), calls.whole(0, t.INTEGER)
-    begins = Item(names.fresh("begins"), calls.choose(near, none, one))
+    fresh = (names.fresh(n) for n in ("previous", "begins", "session"))
+    previous, begins, session = _numbering(partition, order, gap, *fresh)
     node = Window(node, (previous,))
     node = Project(node, (*kept(node)[:-1], begins))
-    session = Item(names.fresh("session"), over("sum", begins.ref, partition, (order,)))
     return Window(node, (session,)), session.ref
+
+
+def _numbering(
+    partition: tuple[Expr, ...], order: Sort, gap: Expr, previous: str, begins: str, session: str
+) -> tuple[Item, Item, Item]:
+    """The time of the row before, whether the row begins a session, and the number of its session."""
+    before = Item(previous, over("lag", order.expr, partition, (order,)))
+    near = call("<", order.expr, call("+", before.ref, gap))
+    one, none = calls.whole(1, t.INTEGER), calls.whole(0, t.INTEGER)
+    flag = Item(begins, calls.choose(near, none, one))
+    return before, flag, Item(session, over("sum", flag.ref, partition, (order,)))
 
 
 def over(

@@ -38,9 +38,9 @@ def test_it_is_a_plain_join_between_two_windows() -> None:
     assert explain_node(plan) == textwrap.dedent("""\
         Project what, price
           Filter place = 1
-            Window row_number() OVER (PARTITION BY who, row ORDER BY ts_2 DESC NULLS LAST, who_2, price) AS place
+            Window row_number() OVER (PARTITION BY who, ts, row ORDER BY ts_2 DESC NULLS LAST, who_2, price) AS place
               Left join on who = who_2 AND ts >= ts_2
-                Window row_number() OVER (PARTITION BY who ORDER BY who, ts, what) AS row
+                Window row_number() OVER (PARTITION BY who ORDER BY ts, who, what) AS row
                   Scan clicks (who, ts, what)
                 Scan prices (who AS who_2, ts AS ts_2, price)""")
     text = render(plan, {"clicks#1": "clicks", "prices#1": "prices"})

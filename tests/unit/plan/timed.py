@@ -36,12 +36,14 @@ def run(sql: str, **tables: Sequence[Sequence[Any]]) -> list[tuple[Any, ...]]:
     for name, columns in COLUMNS.items():
         declared = ", ".join(f"{quoted(c)} {duck_type(x)}" for c, x in columns)
         connection.execute(f"CREATE TABLE {name} ({declared})")
-        for who, moment, value in tables.get(name, ()):
-            connection.execute(f"INSERT INTO {name} VALUES (?, ?, ?)", [who, at(moment), value])
-    plan = bind(sql, RELATIONS)
-    text = render_duckdb(plan, {f"{name}#1": name for name in COLUMNS})
-    rows = connection.execute(text).fetchall()
+        rows = [(who, at(moment), value) for who, moment, value in tables.get(name, ())]
+        if rows:
+            places = ", ".join(["(?, ?, ?)"] * len(rows))
+            values = [value for row in rows for value in row]
+            connection.execute(f"INSERT INTO {name} VALUES {places}", values)
+    text = render_duckdb(bind(sql, RELATIONS), {f"{name}#1": name for name in COLUMNS})
+    found = connection.execute(text).fetchall()
     return sorted(
-        (tuple(map(minutes, row)) for row in rows),
+        (tuple(map(minutes, row)) for row in found),
         key=lambda row: [(v is None, v) for v in row],
     )
