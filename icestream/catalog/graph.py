@@ -6,7 +6,7 @@ object or sink from its inputs' deltas and commits or delivers them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from icestream.catalog.objects import (
@@ -23,6 +23,7 @@ from icestream.lake.fold import OFFSET, OP, PARTITION, STREAM, Upsert
 from icestream.plan.delta import changes_of
 from icestream.plan.linear import relations_read
 from icestream.plan.logical import Node
+from icestream.plan.stages import Stage
 from icestream.types import BIGINT, INTEGER, VARCHAR, Type
 
 Feeding = Source | Table | Connector
@@ -64,16 +65,35 @@ class Task:
     level: int
     destination: Destination | None = None
     """Which of a connector's tables it fills."""
+    stage: Stage | None = None
+    """Which of a view's tables it keeps up to date."""
 
     @property
     def key(self) -> str:
         """The identity of the task's state in the epoch log."""
+        if self.stage is not None:
+            return self.stage.relation
         return self.object.key + (f"/{self.destination.table}" if self.destination else "")
 
     @property
     def upsert(self) -> Upsert | None:
         """How the task's rows replace those that are there; None: they are added."""
+        if self.stage is not None:
+            return _maintained(self.stage)
         return self.object.upsert if isinstance(self.object, Table | Sink) else None
+
+    @property
+    def columns(self) -> tuple[tuple[str, Type], ...]:
+        """The columns of the table that it fills."""
+        columns = self.stage.columns if self.stage is not None else self.object.columns
+        return tuple((c.name, c.type) for c in columns)
+
+    @property
+    def grows(self) -> bool:
+        """Whether rows are only ever added to its table."""
+        if self.stage is not None:
+            return self.stage.grows
+        return not (isinstance(self.object, Table) and self.object.changing)
 
     @property
     def changes(self) -> Node | None:
@@ -81,7 +101,7 @@ class Task:
 
         Its columns are the object's and those of `CARRIED`. None: the new rows are enough.
         """
-        if not isinstance(self.object, Sink) or self.query is None:
+        if not isinstance(self.object, Sink) or self.query is None or self.stage is not None:
             return None
         wanted = self.object.upsert is not None or self.object.drops_deletes
         return changes_of(self.query, CARRIED) if wanted else None
@@ -114,18 +134,45 @@ def make_plan(objects: Iterable[Object]) -> Plan:
                 tasks[task.key] = task
         if isinstance(object, Table) and object.ingest:
             tasks[object.key] = Task(object, (object.key,), (), None, 0, 0)
-        elif isinstance(object, MaterializedView | Sink | Table) and object.query is not None:
-            read = relations_read(object.query)
-            tables = tuple(k for k in read if k in tasks)
-            feeds = tuple(k for k in read if k in feeding and k not in tables)
-            level = max((tasks[k].level + 1 for k in tables), default=0)
-            interval = _interval(object)
-            tasks[object.key] = Task(object, feeds, tables, object.query, interval, level)
+        if isinstance(object, MaterializedView | Sink):
+            for stage in object.stages:
+                inputs = _inputs(stage.reads, feeding, tasks)
+                tasks[stage.relation] = Task(
+                    object, *inputs, stage.plan, 0, _level(inputs[1], tasks), stage=stage
+                )
+        if isinstance(object, Sink | Table) and object.query is not None:
+            inputs = _inputs(relations_read(object.query), feeding, tasks)
+            level = _level(inputs[1], tasks)
+            tasks[object.key] = Task(object, *inputs, object.query, _interval(object), level)
     used = {key for task in tasks.values() for key in task.feeds}
     return Plan(
         tuple(Feed(o) for key, o in feeding.items() if key in used),
         tuple(sorted(tasks.values(), key=lambda t: (t.level, t.object.id))),
     )
+
+
+Keys = tuple[str, ...]
+
+
+def _inputs(
+    read: Sequence[str], feeding: Mapping[str, Feeding], tasks: Mapping[str, Task]
+) -> tuple[Keys, Keys]:
+    """The feeds among relations, and the stored objects."""
+    tables = tuple(k for k in read if k in tasks)
+    return tuple(k for k in read if k in feeding and k not in tables), tables
+
+
+def _level(tables: Sequence[str], tasks: Mapping[str, Task]) -> int:
+    return max((tasks[k].level + 1 for k in tables), default=0)
+
+
+def _maintained(stage: Stage) -> Upsert | None:
+    """How the changes of a stage are applied to its table."""
+    if stage.grows:
+        return None
+    if stage.identity is None:
+        return Upsert(stage.bag, "bag")
+    return Upsert(stage.identity, "overwrite" if stage.netted else "net")
 
 
 def _interval(object: Object) -> float:

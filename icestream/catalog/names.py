@@ -21,6 +21,7 @@ from icestream.errors import NotSupportedError, Place, SqlError, did_you_mean
 from icestream.plan.linear import relations_read
 from icestream.plan.logical import Node
 from icestream.plan.query import Relation
+from icestream.plan.stages import Known
 from icestream.sql import statements as st
 
 
@@ -65,16 +66,29 @@ class Names:
         query = found.query if isinstance(found, View) else None
         return Relation(found.key, found.name, columns, query)
 
-    def changing(self, node: Node) -> list[Table]:
-        """The tables that a query reads whose rows may be replaced or deleted."""
+    def changing(self, node: Node) -> list[Table | MaterializedView]:
+        """What a query reads whose rows may be replaced or deleted."""
         read = set(relations_read(node))
-        tables = [o for o in self.objects.values() if isinstance(o, Table)]
-        return [o for o in tables if o.changing and o.key in read]
+        stored = [o for o in self.objects.values() if isinstance(o, Table | MaterializedView)]
+        return [o for o in stored if o.key in read and o.changing]
+
+    def facts(self) -> dict[str, Known]:
+        """What is known of everything that a query may read."""
+        found: dict[str, Known] = {}
+        for o in self.objects.values():
+            if isinstance(o, Source | Connector):
+                found[o.key] = Known(stored=False)
+            elif isinstance(o, Table):
+                found[o.key] = Known(o.upsert.key if o.upsert else None, not o.changing)
+            elif isinstance(o, MaterializedView):
+                found[o.key] = o.stages[-1].known
+            if isinstance(o, Source | Table | Connector):
+                found[dead_key(o.key)] = Known()
+        return found
 
     def keys(self) -> dict[str, tuple[str, ...]]:
-        """The primary keys of the tables that have one."""
-        tables = [o for o in self.objects.values() if isinstance(o, Table)]
-        return {o.key: o.upsert.key for o in tables if o.upsert}
+        """The keys of what has one."""
+        return {key: known.key for key, known in self.facts().items() if known.key is not None}
 
 
 def public(name: st.Name) -> None:

@@ -14,6 +14,7 @@ from icestream.errors import IcestreamError
 from icestream.functions.expressions import Expr
 from icestream.lake.fold import Upsert
 from icestream.plan.logical import Node
+from icestream.plan.stages import Stage
 from icestream.sql.options import Settings
 from icestream.sql.statements import Include, Options
 from icestream.types import BIGINT, BYTEA, INTEGER, TIMESTAMPTZ, VARCHAR, Type
@@ -129,7 +130,14 @@ class MaterializedView(Object):
     query: Node
     emit_on_window_close: bool = False
     """EMIT ON WINDOW CLOSE: a row is there once it is final."""
+    stages: tuple[Stage, ...] = field(default=(), repr=False, compare=False)
+    """The tables that keep it up to date, its own last."""
     kind = "materialized view"
+
+    @property
+    def changing(self) -> bool:
+        """Whether rows that are there may be replaced or deleted."""
+        return not self.stages[-1].grows
 
 
 @dataclass(frozen=True)
@@ -145,6 +153,8 @@ class Sink(Object):
     """force_append_only over rows that change: new rows and new versions are written, what goes is dropped."""
     emit_on_window_close: bool = False
     """As in `MaterializedView`."""
+    stages: tuple[Stage, ...] = field(default=(), repr=False, compare=False)
+    """Tables that keep its query up to date, where the new rows alone do not tell; `query` reads the last one then."""
     kind = "sink"
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from icestream.catalog.keys import sink_key
 from icestream.catalog.names import Names, distinct, public
-from icestream.catalog.objects import DEAD_LETTERS, MaterializedView, Sink, Table, View
+from icestream.catalog.objects import DEAD_LETTERS, MaterializedView, Sink, View
 from icestream.catalog.settings import connection_key, connector_name, settings_of, with_connection
 from icestream.connectors.base import Column, SinkConnector
 from icestream.connectors.formats import registry as formats
@@ -20,6 +20,7 @@ from icestream.plan.linear import linear, relations_read
 from icestream.plan.logical import Item, Node, Project, Scan
 from icestream.plan.query import Relation, bind_query
 from icestream.plan.rewrite import all_exprs
+from icestream.plan.stages import Stage, stages
 from icestream.sql import statements as st
 from icestream.sql.options import Settings, check
 
@@ -31,8 +32,6 @@ def bind_view(statement: st.CreateView, id: int, names: Names) -> View | Materia
     public(statement.name)
     if statement.or_replace:
         raise NotSupportedError("OR REPLACE", place=statement.place)
-    if statement.emit_on_window_close:
-        raise NotSupportedError("EMIT ON WINDOW CLOSE", place=statement.place)
     what = f"{'materialized ' if statement.materialized else ''}view {statement.name.name}"
     settings_of(statement.options, (), what, names, statement.place)
     node = bind_query(statement.query, names.relation)
@@ -42,15 +41,12 @@ def bind_view(statement: st.CreateView, id: int, names: Names) -> View | Materia
         return View(
             id, statement.name.name, statement.text, columns, depends, _renamed(node, columns)
         )
-    _must_be_linear(node, what, statement.place)
-    for table in names.changing(node):
-        raise NotSupportedError(
-            f"a materialized view over {table.name}, which has a primary key (its rows change)",
-            place=statement.place,
-            remedy="a plain VIEW, or a sink of type 'upsert', can read it",
-        )
     node = _renamed(node, columns)
-    return MaterializedView(id, statement.name.name, statement.text, columns, depends, node)
+    _must_repeat(node, names, what, statement.place)
+    made = stages(node, f"{statement.name.name}#{id}", names.facts())
+    return MaterializedView(
+        id, statement.name.name, statement.text, columns, depends, node, stages=made
+    )
 
 
 def bind_sink(statement: st.CreateSink, id: int, names: Names) -> Sink:
@@ -76,19 +72,26 @@ def bind_sink(statement: st.CreateSink, id: int, names: Names) -> Sink:
     else:
         assert statement.from_name is not None
         node = _scan(names.relation(statement.from_name))
-    _must_be_linear(node, what, statement.place)
     columns = _output(node, (), what, statement.place)
     if connector.check_columns is not None:
         connector.check_columns(settings, columns)
-    changing = names.changing(node)
+    depends = (*relations_read(node), *connection_key(statement.options, names))
+    made: tuple[Stage, ...] = ()
+    facts = names.facts()
+    if linear(node) is not None:
+        _must_repeat(node, names, what, statement.place)
+        made = stages(_renamed(node, columns), f"{statement.name.name}#{id}/0", facts)
+        facts |= {stage.relation: stage.known for stage in made}
+        node = _stored(made[-1], columns)
+    changing = [r for r in relations_read(node) if not facts[r].grows]
     upsert = None
     if settings.get("type") == "upsert":
-        passed = key_of(node, names.keys())
-        upsert = sink_key(settings, columns, passed, statement.place)
-        _must_repeat(node, changing, what, statement.place)
+        keys = {r: known.key for r, known in facts.items() if known.key is not None}
+        passed = key_of(node, keys)
+        upsert = sink_key(settings, columns, passed or None, statement.place)
+        _must_repeat(node, names, what, statement.place)
     elif changing and not forced:
-        raise _refused(settings, connector, changing[0], statement.place)
-    depends = (*relations_read(node), *connection_key(statement.options, names))
+        raise _refused(settings, connector, changing[0].partition("#")[0], statement.place)
     embedded = connector.name == "iceberg" and catalog_type(settings) is None
     if embedded and settings["database.name"] in OWN_NAMESPACES:
         raise SqlError(
@@ -99,28 +102,40 @@ def bind_sink(statement: st.CreateSink, id: int, names: Names) -> Sink:
     return Sink(
         id, statement.name.name, statement.text, columns, depends,
         connector.name, settings, node, upsert, drops_deletes=bool(changing) and upsert is None,
+        stages=made,
     )  # fmt: skip
 
 
-def _refused(settings: Settings, connector: SinkConnector, table: Table, place: Place) -> SqlError:
+def _stored(stage: Stage, columns: Sequence[Column]) -> Node:
+    """What a stage's table shows of a query."""
+    items = tuple(Item(c.name, ColumnRef(c.type, c.name)) for c in columns)
+    return Scan(stage.relation, stage.relation, items)
+
+
+def _refused(settings: Settings, connector: SinkConnector, name: str, place: Place) -> SqlError:
     """A sink that only adds rows, over a table whose rows change."""
     remedy = "force_append_only = 'true' writes new rows and new versions, and drops deletes"
     if connector.name == "iceberg":
         remedy = f"type = 'upsert' follows the changes; {remedy}"
     return SqlError(
-        f"{settings.what} only adds rows, but {table.name} has a primary key: its rows change",
+        f"{settings.what} only adds rows, but those of {name} change",
         place=settings.place("type") or place,
         remedy=remedy,
     )
 
 
-def _must_repeat(node: Node, changing: Sequence[Table], what: str, place: Place) -> None:
-    """A row that goes must be what it was when it came, so that the sink finds it."""
-    for expr in all_exprs(node) if changing else ():
+def _must_repeat(node: Node, names: Names, what: str, place: Place) -> None:
+    """A row that goes must be what it was when it came, so that it is found."""
+    changing = names.changing(node)
+    blocker = linear(node)
+    if not changing and blocker is None:
+        return
+    for expr in all_exprs(node):
         if not is_pure(expr):
-            names = sorted({f.name for f in functions_used(expr) if not f.pure})
+            used = sorted({f.name for f in functions_used(expr) if not f.pure})
+            over = f"over {changing[0].name}, whose rows change" if changing else str(blocker)
             raise NotSupportedError(
-                f"{what} with {', '.join(names)}() over {changing[0].name}, whose rows change",
+                f"{what} with {', '.join(used)}() {over}",
                 place=place,
                 remedy="use functions that give the same for the same row",
             )
@@ -146,16 +161,6 @@ def _sink_format(written: st.Format, connector: SinkConnector, what: str, names:
             remedy="the key is a JSON object of the columns in primary_key",
         )
     return settings
-
-
-def _must_be_linear(node: Node, what: str, place: Place) -> None:
-    blocker = linear(node)
-    if blocker is not None:
-        raise NotSupportedError(
-            f"{what} with {blocker.kind}: {blocker.reason}",
-            place=place,
-            remedy="filters, projections, UNION ALL and table functions are maintained so far",
-        )
 
 
 def _output(node: Node, names: tuple[str, ...], what: str, place: Place) -> tuple[Column, ...]:

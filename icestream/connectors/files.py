@@ -238,7 +238,7 @@ def balanced(pieces: Sequence[Piece], parallelism: int) -> list[list[Piece]]:
     return tasks
 
 
-FORMATS = {"PLAIN": ("JSON", "CSV", "PARQUET")}
+FORMATS = {"PLAIN": ("JSON", "CSV", "PARQUET"), "DEBEZIUM": ("JSON",)}
 INCLUDES = {"file": VARCHAR, "offset": BIGINT, "timestamp": TIMESTAMPTZ}
 
 FILE = SourceConnector(

@@ -43,6 +43,10 @@ class Upsert:
 
     `conflict` is overwrite, nothing (the first stays) or fill (NULL leaves the old value); with a `version`
     a change counts only if its version is not less than the row's.
+
+    Two more are for changes in no order, rows that came and rows that went, which are netted by the whole row: net (no two
+    rows have the same key) and bag (any number of rows may be alike; the key is the whole row, and as many of them
+    go as are taken back).
     """
 
     key: tuple[str, ...]
@@ -68,6 +72,8 @@ class Outcome:
     """Which of the touched keys each new row has."""
     cleared: Mask
     """Of each touched key: whether a delete is among its changes, so that what was there before does not count."""
+    gone: Indices | None = None
+    """Of each touched key of a bag: how many of its rows go."""
 
 
 def fold(changes: pa.Table, columns: Sequence[str], upsert: Upsert) -> Outcome:
@@ -118,6 +124,72 @@ def fold(changes: pa.Table, columns: Sequence[str], upsert: Upsert) -> Outcome:
     )
 
 
+def net(changes: pa.Table, columns: Sequence[str], upsert: Upsert) -> Outcome:
+    """What rows that came and went in no order come to. Those that did both are left out."""
+    import numpy as np
+    import pyarrow as pa
+
+    from icestream.lake import keys
+
+    op = changes[OP].to_numpy().astype(np.int64)
+    order, starts = _alike([keys.canonical(changes[name]) for name in columns])
+    total = np.add.reduceat(op[order], starts) if len(starts) else op
+    left = np.flatnonzero(total)
+    total = total[left]
+    rows = changes.select(list(columns)).take(pa.array(order[starts[left]]))
+    key = [keys.canonical(rows[name]) for name in upsert.key]
+    order, starts = _alike(key)
+    group = np.zeros(len(order), np.int64)
+    group[order] = np.repeat(np.arange(len(starts)), np.diff(np.append(starts, len(order))))
+    copies = np.maximum(total, 0)
+    gone: Indices | None = None
+    if upsert.conflict == "bag":
+        gone = np.zeros(len(starts), np.int64)
+        np.add.at(gone, group, np.maximum(-total, 0))
+    elif len(starts) and np.bincount(group, copies).max() > 1:
+        raise ValueError(f"{DOUBLE_KEY}{', '.join(upsert.key)}")
+    repeated = np.repeat(np.arange(len(total)), copies)
+    picked = pa.array(order[starts])
+    key = [k.take(picked) for k in key]
+    return Outcome(
+        key, keys.hashes(key), rows.take(pa.array(repeated)), group[repeated],
+        np.ones(len(starts), bool), gone,
+    )  # fmt: skip
+
+
+DOUBLE_KEY = "two rows have the same key: "
+NOT_THERE = "rows that are to go are not there"
+
+
+def _alike(columns: list[pa.Array]) -> tuple[Indices, Indices]:
+    """An order in which equal rows stand together, and where in it the next ones begin."""
+    import numpy as np
+
+    from icestream.lake import keys
+
+    hashed = keys.hashes(columns)
+    order = np.argsort(hashed, kind="stable")
+    sorted_columns = [c.take(order) for c in columns]
+    clashes = _clashing(hashed[order], sorted_columns)
+    if clashes is not None:
+        code = _told_apart(order[clashes], columns, len(order))
+        order = np.lexsort((code, hashed))
+        sorted_columns = [c.take(order) for c in columns]
+    return order, np.flatnonzero(_starts(hashed[order], sorted_columns))
+
+
+def _told_apart(rows: Indices, columns: list[pa.Array], count: int) -> Indices:
+    """Numbers that tell different keys apart which have one hash."""
+    import numpy as np
+
+    number: dict[tuple[object, ...], int] = {}
+    code = np.zeros(count, np.int64)
+    for row in rows:
+        value = tuple(c[int(row)].as_py() for c in columns)
+        code[row] = number.setdefault(value, len(number))
+    return code
+
+
 def _source_order(changes: pa.Table, op: Indices, hashed: Indices, key: list[pa.Array]) -> Indices:
     """Rows by key and, within a key, in source order: the stored row first, a delete before an insert at one place."""
     import numpy as np
@@ -138,11 +210,7 @@ def _source_order(changes: pa.Table, op: Indices, hashed: Indices, key: list[pa.
     order = np.lexsort((*sort_by, hashed))
     clashes = _clashing(hashed[order], [k.take(order) for k in key])
     if clashes is not None:  # different keys with one hash: tell them apart by value
-        number: dict[tuple[object, ...], int] = {}
-        code = np.zeros(len(order), np.int64)
-        for row in order[clashes]:
-            value = tuple(k[int(row)].as_py() for k in key)
-            code[row] = number.setdefault(value, len(number))
+        code = _told_apart(order[clashes], key, len(order))
         order = np.lexsort((*sort_by, code, hashed))
     return order
 

@@ -24,6 +24,7 @@ from icestream.lake import vectors
 from icestream.lake.files import LiveFile, LiveFiles, replaced, rows_at
 from icestream.lake.fold import (
     CHANGE_SCHEMA,
+    NOT_THERE,
     OFFSET,
     OP,
     PARTITION,
@@ -31,12 +32,14 @@ from icestream.lake.fold import (
     STREAM,
     TRUNCATE,
     UNSET,
+    Outcome,
     Upsert,
     fold,
+    net,
 )
 from icestream.lake.index import KeyIndex
 from icestream.lake.jvm import JavaObject
-from icestream.lake.runs import Run, probe
+from icestream.lake.runs import Hits, Run, probe
 from icestream.lake.staging import Staged, stage
 from icestream.lake.stamp import Stamp
 from icestream.lake.table import EMPTY, HeadMoved, LakeTable
@@ -414,7 +417,8 @@ class _Work:
         collected = [b for b in batches if b.num_rows]
         if not collected:
             return
-        outcome = fold(pa.Table.from_batches(collected), self.columns, self.upsert)
+        settle = net if self.upsert.conflict in ("net", "bag") else fold
+        outcome = settle(pa.Table.from_batches(collected), self.columns, self.upsert)
         hits = probe(self.folder, self.runs, outcome.hashes, outcome.keys)
         by_file = list(self._by_file(hits.file, hits.position))
         rows = np.full(len(outcome.hashes), -1, np.int64)
@@ -425,6 +429,9 @@ class _Work:
             rows[hits.probe[living]] = self._row_ids(
                 number, hits.row[living], hits.position[living]
             )
+        if outcome.gone is not None:
+            yield from self._bag(outcome, hits, by_file)
+            return
         stays = np.zeros(len(existed), bool)
         if self.upsert.conflict == "nothing":  # the row that is there is the first
             stays = existed & ~outcome.cleared
@@ -437,6 +444,27 @@ class _Work:
         column = pa.array(ids, pa.int64(), mask=ids < 0)
         new = outcome.rows if comes.all() else outcome.rows.filter(pa.array(comes))
         yield from new.append_column(ROW_ID, column).to_batches(max_chunksize=65_536)
+
+    def _bag(
+        self, outcome: Outcome, hits: Hits, by_file: list[tuple[int, np.ndarray, np.ndarray]]
+    ) -> Iterator[pa.RecordBatch]:
+        """As many rows go as are taken back; which of those that are alike does not matter."""
+        assert outcome.gone is not None
+        left = outcome.gone.copy()
+        for number, chosen, positions in by_file:
+            living = ~np.isin(positions, self._dead(number))
+            asked, places = hits.probe[chosen][living], positions[living]
+            order = np.argsort(asked, kind="stable")
+            asked, places = asked[order], places[order]
+            first = np.searchsorted(asked, asked)
+            taken = np.arange(len(asked)) - first < left[asked]
+            np.subtract.at(left, asked[taken], 1)
+            self.found.add({number: Bits(places[taken])})
+        if left.any():
+            raise ValueError(NOT_THERE)
+        self.vanished.add(int(outcome.gone.sum()))
+        ids = pa.nulls(len(outcome.rows), pa.int64())
+        yield from outcome.rows.append_column(ROW_ID, ids).to_batches(max_chunksize=65_536)
 
     def locate(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """No rows: only the positions of the old ones."""

@@ -46,6 +46,9 @@ def canonical(column: pa.Array | pa.ChunkedArray) -> pa.Array:
         return array.cast(pa.int64())
     if pa.types.is_null(type):
         return array
+    if pa.types.is_nested(type):
+        texts = [None if v is None else repr(v).encode() for v in array.to_pylist()]
+        return pa.array(texts, pa.large_binary())
     return array.cast(pa.large_binary())
 
 

@@ -140,7 +140,7 @@ def merged(part: Part, old: Expr, came: Expr, went: Expr | None) -> Expr:
             total = call("+", call("coalesce", old, whole(0)), call("coalesce", came, whole(0)))
             return total if went is None else call("-", total, call("coalesce", went, whole(0)))
         case "sum":
-            if went is None:
+            if went is None or not part.exact:  # an inexact one is stale as soon as a value went
                 added = converted(call("+", old, came), part.type)
                 return choose(call("is null", came), old, choose(call("is null", old), came, added))
             zero = converted(whole(0, t.INTEGER), part.type)

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import combinations, product
 
 from sqlglot import exp
 
 from icestream.errors import SqlError
 from icestream.functions.expressions import AggregateCall, ColumnRef, Expr, WindowCall
+from icestream.plan.calls import null
 from icestream.plan.clauses import refuse
-from icestream.plan.logical import Aggregate, Expand, Item, Node
-from icestream.plan.rewrite import below, transform, transform_plan
+from icestream.plan.logical import Aggregate, Expand, Item, Node, Project, SetOperation
+from icestream.plan.rewrite import below, kept, transform, transform_plan
 from icestream.plan.scope import Context, FromScope, OuterRef
 from icestream.plan.subqueries import Pending
 
@@ -143,6 +144,9 @@ class Groups:
         """The aggregation of `below`."""
         if len(self.sets) <= 1:
             return Aggregate(below, tuple(self.keys), tuple(self.aggregates))
+        every = [s for s in self.sets if s]
+        if len(every) < len(self.sets):
+            return self.with_totals(below, every)
         number = self.ctx.names.fresh("grouping")
         names = {k.expr: k.name for k in self.keys}
         inner = tuple(Item(self.ctx.names.fresh(k.name), k.expr) for k in self.keys)
@@ -152,3 +156,20 @@ class Groups:
         keys = tuple(Item(k.name, i.ref) for k, i in zip(self.keys, inner, strict=True))
         by_set = Item(number, ColumnRef(expanded.columns[-1].type, number))
         return Aggregate(expanded, (*keys, by_set), tuple(self.aggregates))
+
+    def with_totals(self, below: Node, sets: list[tuple[Expr, ...]]) -> Node:
+        """The empty set has its one row also where there are no rows: it is an aggregate of its own."""
+        totals = Aggregate(below, (), tuple(self.aggregates))
+        nothing = tuple(Item(k.name, null(k.expr.type)) for k in self.keys)
+        shown = (*nothing, *(i for i in kept(totals)))
+        branches: list[Node] = [Project(totals, shown)] * (len(self.sets) - len(sets))
+        if sets:
+            grouped = replace(self, sets=sets).node(below)
+            names = [c.name for c in branches[0].columns]
+            types = {c.name: c.type for c in grouped.columns}
+            branches.insert(
+                0, Project(grouped, tuple(Item(n, ColumnRef(types[n], n)) for n in names))
+            )
+        if len(branches) == 1:
+            return branches[0]
+        return SetOperation("union", True, tuple(branches), branches[0].columns)

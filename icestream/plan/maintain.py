@@ -320,7 +320,11 @@ def together(terms: Sequence[Node], outputs: tuple[OutColumn, ...]) -> Node | No
     if not terms:
         return None
     if len(terms) == 1:
-        return terms[0]
+        (term,) = terms
+        if term.names == tuple(c.name for c in outputs):
+            return term
+        named = zip(outputs, refs(term), strict=True)
+        return Project(term, tuple(Item(c.name, r) for c, r in named))
     return SetOperation("union", True, tuple(terms), outputs)
 
 

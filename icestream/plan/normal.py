@@ -97,6 +97,8 @@ class _Normal:
                 return self.aggregate(node)
             case Window():
                 return self.window(node)
+            case Filter(input=Project()):
+                return _below_projection(node)
         return node
 
     # -- set operations ---------------------------------------------------------------------------
@@ -310,6 +312,16 @@ class _Normal:
         if not added:
             return below, items
         return Project(below, (*kept(below), *added)), tuple(made)
+
+
+def _below_projection(node: Filter) -> Node:
+    """A filter that reads columns which the projection below it only passes on can stand below it."""
+    project = node.input
+    assert isinstance(project, Project)
+    passed = {i.name: i.expr for i in project.items if isinstance(i.expr, ColumnRef)}
+    if any(c.name not in passed for c in columns_used(node.condition)):
+        return node
+    return Project(Filter(project.input, substitute(node.condition, passed)), project.items)
 
 
 def _counts_once(expr: Expr) -> bool:

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field, replace
 from icestream import types as t
 from icestream.functions.expressions import (
     Call,
+    Cast,
     ColumnRef,
     Expr,
     Literal,
@@ -95,7 +96,16 @@ class Stage:
     @property
     def identity(self) -> Key | None:
         """The columns by which the rows of its table are found: the key; a table of one row has a column for it."""
-        return (f"{HIDDEN}one",) if self.key == () else self.key
+        if not self.key:
+            return None if self.key is None else (f"{HIDDEN}one",)
+        names = {c.name for c in self.columns}
+        texts = {k: f"{HIDDEN}text_{k}" for k in self.key}
+        return tuple(texts[k] if texts[k] in names else k for k in self.key)
+
+    @property
+    def bag(self) -> Key:
+        """The columns that, together, say whether two rows are alike: all, those without an order as texts."""
+        return tuple(c.name for c in self.columns if _plain(c.type))
 
     @property
     def netted(self) -> bool:
@@ -417,7 +427,8 @@ class _Splitter:
         elif isinstance(below, Filter) and self.is_best(below):
             last = self.best(self.relation, below, items)
         else:
-            last = Rows(self.relation, tidy(self.visit(node, stored=False)), dict(self.facts))
+            plan = tidy(self.visit(node, stored=False))
+            last = _rows(self.relation, plan, self.facts)
         return (*self.made, last)
 
     def visit(self, node: Node, *, stored: bool) -> Node:
@@ -461,7 +472,7 @@ class _Splitter:
 
     def rows(self, node: Node) -> Stage:
         plan = tidy(self.visit(node, stored=False))
-        return self.keep(Rows(self.name(), plan, dict(self.facts)))
+        return self.keep(_rows(self.name(), plan, self.facts))
 
     def keep(self, stage: Stage) -> Stage:
         self.made.append(stage)
@@ -486,11 +497,9 @@ class _Splitter:
             counter = next((p.name for p in parts.values() if _counts_rows(p)), None)
             if counter is None:
                 counter = f"{MADE}rows"
-                aggregates = (
-                    *aggregates,
-                    Kept(counter, (Part(counter, count(), "count"),), ColumnRef(t.BIGINT, counter)),
-                )
-                parts[counter] = aggregates[-1].parts[0]
+                parts[counter] = Part(counter, count(), "count")
+                own = Kept(counter, (parts[counter],), ColumnRef(t.BIGINT, counter))
+                aggregates = (*aggregates, own)
         whole_again = any(
             p.kind == "whole" or (not grown and (p.kind in ("least", "greatest") or not p.exact))
             for p in parts.values()
@@ -501,18 +510,21 @@ class _Splitter:
         if relation != self.relation:
             relation = self.name()  # stages may have been made below
         core = replace(node, input=below)
-        shown, names = _table(
-            items,
-            [(g.name, g.expr.type) for g in node.groups]
-            + [(p.name, p.type) for p in parts.values()],
-        )
+        needed = [(g.name, g.expr.type) for g in node.groups]
+        needed += [(p.name, p.type) for p in parts.values()]
+        shown, names = _table(items, needed)
+        if not node.groups:
+            shown = (*shown, Item(f"{HIDDEN}one", whole(0, t.INTEGER)))
+        for group in (g for g in node.groups if not _plain(g.expr.type)):
+            text = Cast(t.VARCHAR, group.ref)
+            shown = (*shown, Item(f"{HIDDEN}text_{names[group.name]}", text))
         return Groups(
             relation, Project(core, shown), dict(self.facts), core, aggregates, counter, names
         )
 
     def rows_of(self, visited: Node) -> Stage:
         """A stage of a plan that has been visited."""
-        return self.keep(Rows(self.name(), tidy(visited), dict(self.facts)))
+        return self.keep(_rows(self.name(), tidy(visited), self.facts))
 
     def _restrictable(self, node: Node, groups: Sequence[Item]) -> bool:
         """Whether the rows of single groups can be looked up."""
@@ -552,6 +564,24 @@ class _Splitter:
 
 HIDDEN = f"{MADE}state_"
 """Begins the names of columns that a table has beside those of its query."""
+
+
+def _rows(relation: str, plan: Node, facts: Facts) -> Rows:
+    """A stage of rows. Where only the whole row tells them apart, lists and structs are there as texts, too."""
+    stage = Rows(relation, plan, dict(facts))
+    if stage.grows or stage.key is not None or all(_plain(c.type) for c in plan.columns):
+        return stage
+    texts = tuple(
+        Item(f"{HIDDEN}text_{c.name}", Cast(t.VARCHAR, ColumnRef(c.type, c.name)))
+        for c in plan.columns
+        if not _plain(c.type)
+    )
+    return Rows(relation, Project(plan, (*kept(plan), *texts)), dict(facts))
+
+
+def _plain(type: t.Type) -> bool:
+    """Whether values can be found by the key index."""
+    return not isinstance(type, t.ArrayType | t.StructType | t.MapType) and type != t.INTERVAL
 
 
 def _table(

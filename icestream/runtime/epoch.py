@@ -8,6 +8,7 @@ and what reads them finds their delta in their own commit.
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -15,16 +16,15 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from pyspark import inheritable_thread_target
+from pyspark import StorageLevel, inheritable_thread_target
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from icestream import faults
 from icestream.catalog.graph import Plan, Task
-from icestream.catalog.objects import Table
 from icestream.errors import ConnectorError
 from icestream.lake.changes import appended, changed, changes, delta
-from icestream.lake.fold import OP, UPSERT
+from icestream.lake.fold import OFFSET, OP, PARTITION, STREAM, UPSERT
 from icestream.lake.keyed import Changes, KeyedTable, StagedChanges
 from icestream.lake.log import EpochLog
 from icestream.lake.staging import Staged, stage
@@ -32,14 +32,21 @@ from icestream.lake.stamp import ObjectAt, Offset, Range, Record, Stamp
 from icestream.lake.table import HeadMoved, LakeTable
 from icestream.observe.report import EpochReport
 from icestream.plan.logical import Node
+from icestream.plan.maintain import WEIGHT, State
 from icestream.plan.spark import render
 from icestream.runtime.destinations import ConnectorFeed
 from icestream.runtime.feeds import OpenFeed, Rows
 from icestream.runtime.targets import Target
+from icestream.runtime.views import as_changes
+from icestream.runtime.views import changes as view_changes
 from icestream.types import backtick
 
 T = TypeVar("T")
 PARALLEL = 4
+FEW = 2_000
+"""Changes that are handed on through the driver instead of being read again."""
+BEGUN = "!begun"
+"""The name under which it is kept whether a view has been computed at all."""
 COLLISIONS = 8
 """Times that an upsert into a shared table is prepared again because somebody else committed."""
 
@@ -94,6 +101,8 @@ class Epoch:
         self._rows: dict[tuple[str, str, bool], Rows] = {}
         self._reads: list[tuple[str, Range]] = []
         self._commits = 0
+        self._deltas: dict[tuple[str, str], DataFrame] = {}
+        self._lock = threading.Lock()
         self._held = ExitStack()
 
     def run(self) -> Record:
@@ -170,6 +179,8 @@ class Epoch:
         for key in map(stored, task.tables):
             start = self.record.position(task.key, key)
             ranges[key] = Range(start, {"snapshot": self.objects[key[1:]].snapshot})
+        if task.stage is not None:
+            ranges[BEGUN] = Range(self.record.position(task.key, BEGUN), {"begun": True})
         return ranges
 
     def _share(self, todo: Sequence[tuple[Task, Mapping[str, Range]]]) -> None:
@@ -205,7 +216,12 @@ class Epoch:
     def _execute(self, task: Task, ranges: Mapping[str, Range]) -> Result:
         target = self.runtime.targets[task.key]
         if task.key in self.runtime.keyed:
-            return self.runtime.keyed[task.key].stage(self._changes(task, ranges))
+            found = self._changes(task, ranges)
+            return None if found is None else self.runtime.keyed[task.key].stage(found)
+        if task.stage is not None:
+            assert isinstance(target, LakeTable)
+            rows = self._maintained(task, ranges)
+            return None if rows is None else stage(rows.drop(WEIGHT), target)
         if task.destination is not None:
             frame = self._destined(task, ranges)
             if frame is None:
@@ -219,7 +235,9 @@ class Epoch:
     def _frame(self, task: Task, ranges: Mapping[str, Range]) -> DataFrame:
         """The task's new rows. Its query is linear, so its delta is the query over its inputs' deltas."""
         if task.changes is not None:
-            frame = self._changes(task, ranges).frame.filter(F.col(OP) == UPSERT)
+            found = self._changes(task, ranges)
+            assert found is not None
+            frame = found.frame.filter(F.col(OP) == UPSERT)
             return frame.select(*[backtick(c.name) for c in task.object.columns])
         frames = {k: self._rows[self._read(k, ranges[k])].frame for k in task.feeds}
         frames |= {k: self._added(k, ranges[stored(k)]) for k in task.tables}
@@ -228,10 +246,14 @@ class Epoch:
             return frame
         return self._render(task, task.query, frames)
 
-    def _changes(self, task: Task, ranges: Mapping[str, Range]) -> Changes:
+    def _changes(self, task: Task, ranges: Mapping[str, Range]) -> Changes | None:
         """The changes that a task with a key applies, or one that must know what happened to each row."""
-        columns = tuple(c.name for c in task.object.columns)
+        columns = tuple(name for name, _ in task.columns)
         count = self._count_changes(task, ranges)
+        if task.stage is not None:
+            found = self._maintained(task, ranges)
+            few = count if count is not None and count <= FEW else None
+            return None if found is None else Changes(as_changes(found), columns, few)
         if task.changes is None:
             (key,) = task.feeds
             feed, rows = self.runtime.feeds[key], self._rows[self._read(key, ranges[key])]
@@ -246,6 +268,77 @@ class Epoch:
         }
         frames |= {k: self._delta(k, ranges[stored(k)]) for k in task.tables}
         return Changes(self._render(task, task.changes, frames), columns, count)
+
+    def _maintained(self, task: Task, ranges: Mapping[str, Range]) -> DataFrame | None:
+        """The changes of a view's stage, with their weights."""
+        stage = task.stage
+        assert stage is not None
+        first = not ranges[BEGUN].start.get("begun")
+        states = {k: State(not ranges[k].empty, empty=first) for k in task.feeds}
+        for key in task.tables:
+            at = ranges[stored(key)]
+            states[key] = State(not at.empty, self._was_empty(key, at.start["snapshot"]))
+        own = self.runtime.heads[task.key]
+        states[stage.relation] = State(True, self._was_empty(task.key, own))
+
+        def face(relation: str, which: str, times: int) -> DataFrame:
+            if which == "delta":
+                if relation in task.feeds:
+                    rows = self._rows[self._read(relation, ranges[relation])]
+                    if times > 1:
+                        rows.share()
+                    return rows.frame.withColumn(WEIGHT, F.lit(1))
+                return self._weighed(relation, ranges[stored(relation)], times)
+            if relation == stage.relation:
+                return self._content(relation, own)
+            at = ranges[stored(relation)]
+            return self._content(relation, (at.start if which == "old" else at.end)["snapshot"])
+
+        name = task.key.replace("#", "_").replace("/", "_")
+        found = view_changes(
+            stage, states, face, self.runtime.spark,
+            first=first, now=_timestamp(self.cut.time), name=name,
+        )  # fmt: skip
+        return found
+
+    def _was_empty(self, key: str, snapshot: int | None) -> bool:
+        """Whether a table surely had no rows."""
+        if snapshot is None:
+            return True
+        table = self.runtime.targets[key]
+        assert isinstance(table, LakeTable)
+        found = table.load().snapshot(snapshot)
+        return found is not None and str(found.summary().get("total-records")) == "0"
+
+    def _content(self, key: str, snapshot: int | None) -> DataFrame:
+        """All rows of a stored object at a snapshot."""
+        table = self.runtime.targets[key]
+        assert isinstance(table, LakeTable)
+        reader = self.runtime.spark.read.format("iceberg").option("snapshot-id", str(snapshot))
+        return reader.load(table.sql)
+
+    def _weighed(self, key: str, range: Range, times: int) -> DataFrame:
+        """What came and went in a stored object, with weights; read once for all who ask."""
+        at = (key, repr(range))
+        with self._lock:
+            if at not in self._deltas:
+                self._deltas[at] = self._read_delta(key, range)
+            return self._deltas[at]
+
+    def _read_delta(self, key: str, range: Range) -> DataFrame:
+        frame = self._delta(key, range)
+        hidden = (OP, STREAM, PARTITION, OFFSET)
+        columns = [F.col(backtick(c)) for c in frame.columns if c not in hidden]
+        frame = frame.select(*columns, F.col(OP).cast("int").alias(WEIGHT))
+        table = self.runtime.targets[key]
+        assert isinstance(table, LakeTable)
+        count = changed(table, range.start["snapshot"], range.end["snapshot"])
+        if count <= FEW:
+            rows = frame.toArrow()
+            return self.runtime.spark.createDataFrame(rows, frame.schema)
+        frame = frame.persist(StorageLevel.MEMORY_AND_DISK)
+        self._held.callback(frame.unpersist)
+        return frame
 
     def _count_changes(self, task: Task, ranges: Mapping[str, Range]) -> int | None:
         """About how many changes there are, where that is known beforehand."""
@@ -302,7 +395,7 @@ class Epoch:
     def _delta(self, key: str, range: Range) -> DataFrame:
         """What was added to a stored object and what went, read back from its own commits."""
         (task,) = [t for t in self.runtime.plan.tasks if t.key == key]
-        if not (isinstance(task.object, Table) and task.object.changing):
+        if task.grows:
             return appended(self._added(key, range))
         table = self.runtime.targets[key]
         assert isinstance(table, LakeTable)
@@ -362,7 +455,9 @@ class Epoch:
                 snapshot = keyed.commit(result, stamp, self.runtime.heads[key])
             except HeadMoved:
                 keyed.discard(result)
-                result = keyed.stage(self._changes(task, ranges))
+                again = self._changes(task, ranges)
+                assert again is not None
+                result = keyed.stage(again)
                 continue
             self._committed(key, snapshot)
             break

@@ -37,7 +37,7 @@ from icestream.lake.table import LakeTable
 from icestream.maintenance.housekeeping import Housekeeper
 from icestream.observe.report import EpochReport
 from icestream.runtime.destinations import ConnectorFeed
-from icestream.runtime.epoch import Cut, Epoch, Runtime, stored
+from icestream.runtime.epoch import BEGUN, Cut, Epoch, Runtime, stored
 from icestream.runtime.feeds import OpenFeed
 from icestream.runtime.targets import Target, open_target, prepare
 from icestream.types import BOOLEAN
@@ -271,6 +271,8 @@ class Pipeline:
     ) -> dict[str, Offset]:
         """Where a new object begins in each of its inputs."""
         position: dict[str, Offset] = {}
+        if task.stage is not None:
+            position[BEGUN] = {"begun": False}
         for key in task.feeds:
             start = self.runtime.feeds[key].source.start()
             if start != sources[key]:
@@ -377,6 +379,7 @@ class Pipeline:
                 != self.record.objects[k].snapshot
                 for k in task.tables
             )
+            stale |= task.stage is not None and not self._has_begun(task)
             if not (behind or stale or moved & set(task.feeds) or news & set(task.tables)):
                 continue
             news.add(task.key)
@@ -389,6 +392,9 @@ class Pipeline:
         ends = {k: v for k, v in ends.items() if k in used}
         micros = max(time.time_ns() // 1000, self.record.time + 1)
         return Cut(self.record.epoch + 1, micros, ends, frozenset(due), self._limit())
+
+    def _has_begun(self, task: Task) -> bool:
+        return bool(self.record.position(task.key, BEGUN)["begun"])
 
     def _ends(self, goal: Mapping[str, Offset] | None) -> tuple[dict[str, Offset], bool]:
         """How far the epoch may go in each feed. A feed that fails is left where it is; the others go on."""

@@ -16,7 +16,7 @@ from icestream.connectors.iceberg import use_catalog
 from icestream.connectors.iceberg_sink import order_clause, partition_clause
 from icestream.connectors.registry import sink_connector
 from icestream.errors import SqlError
-from icestream.lake.catalogs import LAKE, OWNER, Lake
+from icestream.lake.catalogs import LAKE, OWNER, SYSTEM, Lake
 from icestream.lake.table import LakeTable
 from icestream.runtime.destinations import check_destination, destination_table
 from icestream.types import backtick, stored_spark_type
@@ -32,6 +32,9 @@ def open_target(task: Task, lake: Lake) -> Target:
     if isinstance(object, Connector):
         assert task.destination is not None
         return destination_table(object, task.destination, lake)
+    if task.stage is not None and task.key != object.key:
+        number = task.key.rpartition("/")[2]
+        return lake.table(LAKE, SYSTEM, f"{object.name}_{object.id}_{number}", owned=True)
     if not isinstance(object, Sink):
         return lake.table(LAKE, object.schema, object.name, owned=True)
     if object.connector == "iceberg":
@@ -55,7 +58,7 @@ def prepare(task: Task, target: Target, lake: Lake) -> None:
         check_destination(object, task.destination, target, lake)
         return
     exists = lake.exists(target)
-    if isinstance(object, Sink):
+    if isinstance(object, Sink) and task.stage is None:
         if exists:
             _evolve(object, target, lake)
             return
@@ -87,10 +90,10 @@ def prepare(task: Task, target: Target, lake: Lake) -> None:
                 remedy="choose another name, or drop that table",
             )
         lake.drop(target)
-    key = task.upsert.key if task.upsert is not None else ()
+    key = task.upsert.key if task.upsert is not None and task.stage is None else ()
     lake.create(
         target,
-        [(c.name, c.type) for c in object.columns],
+        task.columns,
         properties={OWNER: object.key},
         required=key,
         identifier=key,
