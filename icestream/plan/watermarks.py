@@ -101,8 +101,8 @@ def _size(expr: Expr) -> int:
 # -- one node -------------------------------------------------------------------------------------
 
 
-def _closings(node: Node, marks: Mapping[str, str]) -> Closings:
-    """All columns of the node that say when its rows are final."""
+def _closings(node: Node, marks: Mapping[str, str], given: Sequence[Expr] = ()) -> Closings:
+    """All columns of the node that say when its rows are final; only those count for which what is `given` is true."""
     match node:
         case Scan():
             column = marks.get(node.relation)
@@ -110,7 +110,9 @@ def _closings(node: Node, marks: Mapping[str, str]) -> Closings:
             return _named(Closing(i.name, ColumnRef(i.expr.type, WATERMARK), False) for i in own)
         case Filter() | Unnest() if not all(is_pure(e) for e in node.exprs):
             return {}  # what it gives for an old row changes as time passes
-        case Filter() | Order() | Distinct() | Unnest():
+        case Filter():
+            return _closings(node.input, marks, (*given, *conjuncts(node.condition)))
+        case Order() | Distinct() | Unnest():
             return _closings(node.inputs[0], marks)
         case Project():
             return _items(node.items, _closings(node.input, marks))
@@ -125,7 +127,7 @@ def _closings(node: Node, marks: Mapping[str, str]) -> Closings:
         case SetOperation():
             return _set_operation(node, marks)
         case Join():
-            return _join(node, marks)
+            return _join(node, marks, given)
     return {}
 
 
@@ -259,18 +261,20 @@ def _set_operation(node: SetOperation, marks: Mapping[str, str]) -> Closings:
     return _named(found)
 
 
-def _join(node: Join, marks: Mapping[str, str]) -> Closings:
+def _join(node: Join, marks: Mapping[str, str], given: Sequence[Expr]) -> Closings:
     """A pair is final once both of its rows are: the condition must say that the one follows from the other."""
-    left, right = _closings(node.left, marks), _closings(node.right, marks)
+    pairs = node.kind in ("inner", "cross")
+    tests = (*(given if pairs else ()), *conjuncts(node.condition))
+    left, right = (_closings(side, marks, tests if pairs else ()) for side in node.inputs)
     if node.temporal or (is_constant(node.right) and node.kind not in ("right", "full")):
         return left
-    if is_constant(node.left) and node.kind in ("inner", "cross"):
+    if is_constant(node.left) and pairs:
         return right
     if node.kind in ("right", "full") or not all(is_pure(e) for e in node.exprs):
         return {}
     found: Closings = {}
-    for less, more, gap in _bounded(node.condition):
-        sides = [(left, right)] if node.kind != "inner" else [(left, right), (right, left)]
+    sides = [(left, right), (right, left)] if pairs else [(left, right)]
+    for less, more, gap in _bounded(tests):
         for ahead, behind in sides:
             one, other = ahead.get(more), behind.get(less)
             if one is None or other is None or one.bound != other.bound:
@@ -281,9 +285,9 @@ def _join(node: Join, marks: Mapping[str, str]) -> Closings:
     return found
 
 
-def _bounded(condition: Expr | None) -> Iterator[tuple[str, str, int]]:
-    """What a condition says of two columns: the first is at most the second and so many microseconds."""
-    for test in conjuncts(condition):
+def _bounded(tests: Iterable[Expr]) -> Iterator[tuple[str, str, int]]:
+    """What conditions say of two columns: the first is at most the second and so many microseconds."""
+    for test in tests:
         if not isinstance(test, Call) or test.function.name not in ("=", "<", "<=", ">", ">="):
             continue
         a, b = (_shifted(arg) for arg in test.args)
