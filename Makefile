@@ -6,6 +6,7 @@ VENV   := .venv
 PY     := $(VENV)/bin/python
 DEMO   ?=
 BENCH  ?= append
+N      ?= 300
 
 # A stamp is named after what was installed: a changed project file installs again.
 HASH      := $(shell sha256sum pyproject.toml | cut -c1-12)
@@ -19,13 +20,14 @@ apt = { echo "installing $(1)"; \
     $(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends $(1) >/dev/null; } \
   || { echo "could not install it: please run  apt-get install $(1)  as root and try again" >&2; exit 1; }; }
 
-.PHONY: help setup demo test unit lint fmt bench clean java jars test-setup
+.PHONY: help setup demo test unit fuzz lint fmt bench clean java jars test-setup
 .NOTPARALLEL:
 
 help:
 	@echo "make demo                the main job on embedded defaults; ends by itself (DEMO=forever: until Ctrl-C)"
 	@echo "make test                everything: lint, types, all tests with real servers"
 	@echo "make unit                the tests without a JVM"
+	@echo "make fuzz                random views against DuckDB, without a JVM (N=… schemas, SEED=… repeats one)"
 	@echo "make setup               what both of them prepare: virtual environment, Java, JVM packages"
 	@echo "make lint | fmt | clean  style and types | apply the style | remove what was built"
 	@echo "make bench               benchmarks/append.py against its peers (BENCH=upsert: upserts; each says what it takes with --help)"
@@ -42,6 +44,9 @@ test: lint test-setup
 
 unit: $(TESTABLE)
 	$(PY) -m pytest tests/unit
+
+fuzz: $(TESTABLE)
+	N=$(N) $(PY) -m pytest tests/unit/plan/test_maintain.py --tb=short
 
 lint: $(TESTABLE)
 	$(VENV)/bin/ruff check .
