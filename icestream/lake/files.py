@@ -5,14 +5,21 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from threading import Lock
 
 from pyspark.sql import DataFrame
 
 from icestream.lake import vectors
 from icestream.lake.jvm import JavaObject, Jvm, iterate
-from icestream.lake.table import LakeTable
+from icestream.lake.runs import Vector
+from icestream.lake.table import LakeTable, Snapshot
 from icestream.lake.vectors import Bits
+
+STEPS = 16
+"""Commits that are followed one by one from files that are known; beyond, listing all files is cheaper."""
+REACH = 16
+"""Snapshots that look-ups may be asked for, at most."""
 
 
 @dataclass
@@ -28,6 +35,8 @@ class LiveFile:
     equality: list[JavaObject] = field(default_factory=list)
     dead: Bits | None = None
     """The deleted positions, once they have been read."""
+    vector: Vector | None = None
+    """Where the deletion vector is, once somebody has asked."""
 
     @classmethod
     def of(cls, java: JavaObject, deletes: Sequence[JavaObject] = ()) -> LiveFile:
@@ -75,6 +84,47 @@ class LiveFiles(Mapping[str, LiveFile]):
             file.dead = vectors.read(self.java, file.deletes, location, self.table.jvm)
         return file.dead
 
+    def vectors(self) -> dict[str, Vector | None] | None:
+        """Where the deletion vector of each file is; None if there are deletes of another kind."""
+        found: dict[str, Vector | None] = {}
+        for location, file in self._files.items():
+            if file.deletes and file.vector is None:
+                delete = file.deletes[0]
+                if len(file.deletes) > 1 or str(delete.format()) != "PUFFIN":
+                    return None
+                where = str(delete.location())
+                file.vector = Vector(where, delete.contentOffset(), delete.contentSizeInBytes())
+            if file.equality:
+                return None
+            found[location] = file.vector
+        return found
+
+    def after(self, java: JavaObject, snapshot: int) -> LiveFiles | None:
+        """The files of a snapshot whose parent this one is, out of what that commit did; this one stays as it is.
+
+        None if the commit has deletes that are not vectors: then the files have to be listed.
+        """
+        commit, io = java.snapshot(snapshot), java.io()
+        files = dict(self._files)
+        for gone in iterate(commit.removedDataFiles(io)):
+            files.pop(str(gone.location()), None)
+        for added in iterate(commit.addedDataFiles(io)):
+            file = LiveFile.of(added)
+            files[file.location] = file
+        removed = {str(d.referencedDataFile()) for d in iterate(commit.removedDeleteFiles(io))}
+        marked: set[str] = set()
+        for delete in iterate(commit.addedDeleteFiles(io)):
+            location = str(delete.referencedDataFile())
+            if str(delete.format()) != "PUFFIN" or location not in files:
+                return None
+            files[location] = replace(files[location], deletes=[delete], dead=None, vector=None)
+            marked.add(location)
+        if (removed - marked) & files.keys():
+            return None
+        following = LiveFiles(self.table, java, None)
+        following.snapshot, following._files = snapshot, files
+        return following
+
     def advanced(
         self,
         java: JavaObject,
@@ -89,11 +139,64 @@ class LiveFiles(Mapping[str, LiveFile]):
         for location, (delete, dead) in marked.items():
             file = self._files[location]
             kept = [d for d in file.deletes if not replaced(d, delete)]
-            file.deletes, file.dead = [*kept, delete], dead
+            file.deletes, file.dead, file.vector = [*kept, delete], dead, None
         for added in iterate(java.snapshot(snapshot).addedDataFiles(java.io())):
             file = LiveFile.of(added)
             self._files[file.location] = file
         return self
+
+
+class RecentFiles:
+    """The files of a table's newest snapshots: kept from one look-up to the next, and followed commit by commit."""
+
+    def __init__(self, table: LakeTable) -> None:
+        self.table = table
+        self._known: dict[int, LiveFiles] = {}
+        self._lock = Lock()
+
+    def of(self, java: JavaObject, snapshots: Sequence[Snapshot]) -> list[LiveFiles]:
+        """The files of these snapshots, which are given from the newest back; the oldest first."""
+        with self._lock:
+            for snapshot in reversed(snapshots):
+                live = self._followed(java, snapshot.id) or LiveFiles(self.table, java, snapshot.id)
+                live.java = java
+                self._known[snapshot.id] = live
+            self._known = {s.id: self._known[s.id] for s in reversed(snapshots)}
+            return list(self._known.values())
+
+    def _followed(self, java: JavaObject, snapshot: int) -> LiveFiles | None:
+        path: list[int] = []
+        at: int | None = snapshot
+        while at is not None and at not in self._known:
+            reached = java.snapshot(at)
+            if reached is None or len(path) == STEPS:
+                return None
+            path.append(at)
+            at = reached.parentId()
+        live = None if at is None else self._known[at]
+        for step in reversed(path):
+            live = None if live is None else live.after(java, step)
+        return live
+
+
+def recent(table: LakeTable, java: JavaObject) -> list[Snapshot]:
+    """The snapshots that rows are looked up at, from the head back: all since the last commit but one that changed rows.
+
+    Compactions and fences change none, however many there are in between.
+    """
+    found: list[Snapshot] = []
+    changing = 0
+    for snapshot in table.ancestry(java):
+        found.append(snapshot)
+        changing += _changes_rows(snapshot)
+        if changing == 2 or len(found) == REACH:
+            break
+    return found
+
+
+def _changes_rows(snapshot: Snapshot) -> bool:
+    what = ("added-data-files", "deleted-data-files", "added-delete-files", "removed-delete-files")
+    return snapshot.operation != "replace" and any(w in snapshot.summary for w in what)
 
 
 def replaced(old: JavaObject, new: JavaObject) -> bool:

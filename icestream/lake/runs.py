@@ -1,8 +1,9 @@
 """The key index on disk: immutable sorted runs of key → (file, position), written and probed on executors.
 
 A run is an Arrow file that is mapped into memory, not loaded: hash (sorted), file number, position, row id, and the
-canonical key itself, so that a hash that two keys share finds nothing wrong. A new run depends on data files alone, and
-those never change; merging leaves out what is deleted by then.
+canonical key itself, so that a hash that two keys share finds nothing wrong. A covering run holds columns of the row as
+well, in place of its id. A new run depends on data files alone, and those never change; merging leaves out what is
+deleted by then.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import uuid
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.fs
 import pyarrow.parquet as pq
+from pyroaring import BitMap64 as Bits
 
 from icestream.lake import keys
 
@@ -37,6 +39,7 @@ class LostRun(Exception):
 
     def __init__(self, name: str) -> None:
         super().__init__(f"{LOST}{name};")
+        self.name = name
 
 
 @dataclass(frozen=True)
@@ -65,6 +68,13 @@ class KeyColumn:
     id: int
     names: tuple[str, ...]
     default: object = None
+
+
+@dataclass(frozen=True)
+class CarriedColumn(KeyColumn):
+    """A column of the row that covering runs hold, of the type in which they hold it."""
+
+    type: pa.DataType = field(default_factory=pa.null)
 
 
 @dataclass(frozen=True)
@@ -97,15 +107,19 @@ class Hits:
 
 
 def read_entries(
-    source: KeySource, columns: Sequence[KeyColumn], properties: Mapping[str, str]
+    source: KeySource,
+    columns: Sequence[KeyColumn],
+    properties: Mapping[str, str],
+    carried: Sequence[CarriedColumn] = (),
 ) -> Iterator[pa.Table]:
-    """Entries for the keys of a data file."""
+    """Entries for the keys of a data file; for a covering run, with the `carried` columns of its rows."""
     constants = dict(source.constants)
     with _open(source.location, properties) as stream:
         file = pq.ParquetFile(stream)
         names = [_column(file.schema_arrow, c.id, c.names) for c in columns]
-        row_id = _column(file.schema_arrow, ROW_ID)
-        wanted = [n for n in (*names, row_id) if n is not None]
+        values = [_column(file.schema_arrow, c.id, c.names) for c in carried]
+        row_id = None if carried else _column(file.schema_arrow, ROW_ID)
+        wanted = list(dict.fromkeys(n for n in (*names, *values, row_id) if n is not None))
         start = 0
         for group in range(file.num_row_groups):
             count = file.metadata.row_group(group).num_rows
@@ -117,7 +131,18 @@ def read_entries(
                     else _constant(constants.get(c.id, c.default), count)
                     for c, n in zip(columns, names, strict=True)
                 ]
-                yield _entries(source, start, count, key, found[row_id] if row_id else None)
+                if carried:
+                    rest = {
+                        f"value{i}": found[n].cast(c.type)
+                        if n is not None
+                        else _repeated(constants.get(c.id, c.default), c.type, count)
+                        for i, (c, n) in enumerate(zip(carried, values, strict=True))
+                    }
+                else:
+                    rest = {
+                        "row": _row_ids(source, start, count, found[row_id] if row_id else None)
+                    }
+                yield _entries(source, start, count, key, rest)
             start += count
 
 
@@ -127,21 +152,30 @@ def _constant(value: object, count: int) -> pa.Array:
     return keys.canonical(pa.array([value])).take(pa.array(np.zeros(count, np.int64)))
 
 
-def _entries(
-    source: KeySource, start: int, count: int, key: list[pa.Array], row_id: Any
-) -> pa.Table:
-    positions = np.arange(start, start + count)
+def _repeated(value: object, type: pa.DataType, count: int) -> pa.Array:
+    """A column of one value, which Iceberg gives as a number where it is a date or a time."""
+    plain = pa.array([value])
+    if pa.types.is_date(type):
+        plain = plain.cast(pa.int32())
+    return plain.cast(type).take(pa.array(np.zeros(count, np.int64)))
+
+
+def _row_ids(source: KeySource, start: int, count: int, written: Any) -> pa.Array:
     if source.first_row_id is None:
         rows = pa.nulls(count, pa.int64())
     else:
-        rows = pa.array(source.first_row_id + positions)
-    if row_id is not None:
-        rows = pc.coalesce(row_id.combine_chunks(), rows)
+        rows = pa.array(source.first_row_id + np.arange(start, start + count))
+    return rows if written is None else pc.coalesce(written.combine_chunks(), rows)
+
+
+def _entries(
+    source: KeySource, start: int, count: int, key: list[pa.Array], rest: Mapping[str, Any]
+) -> pa.Table:
     columns = {
         "hash": keys.hashes(key),
         "file": np.full(count, source.number, np.int32),
-        "position": positions,
-        "row": rows,
+        "position": np.arange(start, start + count),
+        **rest,
         **{f"key{i}": k for i, k in enumerate(key)},
     }
     return pa.table(columns)
@@ -192,12 +226,13 @@ def merge_runs(
 # -- probing -----------------------------------------------------------------------------------------
 
 
-def probe(folder: str, runs: Sequence[Run], hashed: keys.Hashes, key: Sequence[pa.Array]) -> Hits:
-    """All entries of the given keys, in any of the runs."""
+def matches(
+    folder: str, runs: Sequence[Run], hashed: keys.Hashes, key: Sequence[pa.Array]
+) -> Iterator[tuple[pa.Table, npt.NDArray[np.int64], npt.NDArray[np.int64]]]:
+    """Per run: its table, and pairs of (index of a given key, entry of the run that has the key)."""
     forget_others(folder, runs)
     order = np.argsort(hashed, kind="stable")
     wanted = hashed[order]
-    found: list[tuple[npt.NDArray[Any], ...]] = []
     for run in runs:
         low, high = np.searchsorted(wanted, run.least), np.searchsorted(wanted, run.most, "right")
         if low == high:
@@ -212,18 +247,85 @@ def probe(folder: str, runs: Sequence[Run], hashed: keys.Hashes, key: Sequence[p
         probes = np.repeat(order[low:high], counts)
         ends = np.cumsum(counts)
         entries = np.arange(ends[-1]) - np.repeat(ends - counts, counts) + np.repeat(left, counts)
-        taken = table.take(pa.array(entries))
-        theirs = [taken[f"key{i}"].combine_chunks() for i in range(len(key))]
+        taken = table.select([f"key{i}" for i in range(len(key))]).take(pa.array(entries))
+        theirs = [column.combine_chunks() for column in taken.columns]
         ours = [k.take(pa.array(probes)) for k in key]
         same = keys.equal(ours, theirs)
+        if same.any():
+            yield table, probes[same], entries[same]
+
+
+def probe(folder: str, runs: Sequence[Run], hashed: keys.Hashes, key: Sequence[pa.Array]) -> Hits:
+    """All entries of the given keys, in any of the runs."""
+    found: list[tuple[npt.NDArray[Any], ...]] = []
+    for table, probes, entries in matches(folder, runs, hashed, key):
+        taken = table.select(["file", "position", "row"]).take(pa.array(entries))
         rows = pc.fill_null(taken["row"], -1).to_numpy()
-        found.append(
-            (probes[same], taken["file"].to_numpy()[same], taken["position"].to_numpy()[same], rows[same])
-        )  # fmt: skip
+        found.append((probes, taken["file"].to_numpy(), taken["position"].to_numpy(), rows))
     if not found:
         empty = np.zeros(0, np.int64)
         return Hits(empty, empty, empty, empty)
     return Hits(*(np.concatenate(parts) for parts in zip(*found, strict=True)))
+
+
+@dataclass(frozen=True)
+class Vector:
+    """Where a deletion vector is."""
+
+    location: str
+    offset: int
+    length: int
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The rows of a snapshot, to be found in covering runs: a snapshot's files by number, each with its vector."""
+
+    folder: str
+    runs: tuple[Run, ...]
+    files: Mapping[int, Vector | None]
+    properties: Mapping[str, str]
+    """How vectors are reached."""
+
+    def of(self, key: Sequence[pa.Array], columns: Sequence[str]) -> Iterator[pa.Table]:
+        """The rows that have one of these canonical keys, which must differ; under the names `columns`."""
+        values = [f"value{i}" for i in range(len(columns))]
+        for table, _, entries in matches(self.folder, self.runs, keys.hashes(key), key):
+            places = table.select(["file", "position"]).take(pa.array(entries))
+            alive = self._alive(places["file"].to_numpy(), places["position"].to_numpy())
+            if alive.any():
+                chosen = table.select(values).take(pa.array(entries[alive]))
+                yield chosen.rename_columns(list(columns))
+
+    def _alive(
+        self, file: npt.NDArray[np.int32], position: npt.NDArray[np.int64]
+    ) -> npt.NDArray[np.bool_]:
+        alive = np.zeros(len(file), bool)
+        order = np.argsort(file, kind="stable")
+        numbers, starts = np.unique(file[order], return_index=True)
+        ends = np.append(starts, len(order))[1:]
+        for number, start, end in zip(map(int, numbers), starts, ends, strict=True):
+            if number not in self.files:
+                continue
+            here = order[start:end]
+            vector = self.files[number]
+            if vector is None:
+                alive[here] = True
+                continue
+            dead = read_vector(vector, tuple(sorted(self.properties.items())))
+            hit = dead & Bits(position[here].astype(np.uint64))
+            alive[here] = ~np.isin(position[here], np.asarray(hit.to_array(), np.int64))
+        return alive
+
+
+@lru_cache(maxsize=256)
+def read_vector(vector: Vector, properties: tuple[tuple[str, str], ...]) -> Bits:
+    """The positions in a deletion vector, which never changes."""
+    from icestream.lake import vectors
+
+    with _open(vector.location, dict(properties)) as stream:
+        stream.seek(vector.offset)
+        return vectors.decode(stream.read(vector.length))
 
 
 def open_run(folder: str, run: Run) -> pa.Table:
@@ -270,11 +372,11 @@ def _checksum(path: Path) -> int:
 def _column(schema: pa.Schema, id: int, names: Sequence[str] = ()) -> str | None:
     """The column of a field id; in a file without ids, the first one of those names."""
     with_ids = False
-    for field in schema:
-        text = (field.metadata or {}).get(b"PARQUET:field_id")
+    for column in schema:
+        text = (column.metadata or {}).get(b"PARQUET:field_id")
         with_ids |= text is not None
         if text is not None and int(text) == id:
-            return str(field.name)
+            return str(column.name)
     return None if with_ids else next((n for n in names if n in schema.names), None)
 
 
