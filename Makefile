@@ -30,7 +30,7 @@ help:
 	@echo "make fuzz                random views against DuckDB, without a JVM (N=… schemas, SEED=… repeats one)"
 	@echo "make setup               what both of them prepare: virtual environment, Java, JVM packages"
 	@echo "make lint | fmt | clean  style and types | apply the style | remove what was built"
-	@echo "make bench               benchmarks/append.py against its peers (BENCH=upsert: upserts; each says what it takes with --help)"
+	@echo "make bench               benchmarks/append.py against its peers (BENCH=upsert, nexmark, epoch, incremental: others; each says what it takes with --help)"
 
 setup: test-setup
 

@@ -76,7 +76,8 @@ class Goal:
         """Reached or not, in words."""
         if self.found is None:
             return "not measured"
-        return f"{self.found} – {'reached' if self.reached else '**not reached**'}"
+        words = {True: "reached", False: "**not reached**", None: "not all measured"}
+        return f"{self.found} – {words[self.reached]}"
 
 
 def ratios(measured: Sequence[Measured]) -> list[Ratio]:

@@ -37,7 +37,7 @@ def test_rows_are_the_same_whoever_computed_them():
 
 def test_the_script_binds(tmp_path):
     tables = TABLES.format(topic="orders", bootstrap="localhost:9092", customers="/customers")
-    view = f"CREATE VIEW revenue AS {QUERY.format(orders='orders', customers='customers')};"
+    view = f"CREATE MATERIALIZED VIEW revenue AS {QUERY.format(orders='orders', customers='customers')};"
     with Engine(Home.at(tmp_path)) as engine:
         names = [change.object.name for change in engine.plan(tables + view)]
     assert names == ["orders", "customers", "revenue"]
