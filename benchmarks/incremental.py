@@ -83,14 +83,14 @@ QUERY = """\
 SELECT
   c.region,
   c.tier,
-  date_trunc('day', o.updated_at) AS day,
+  CAST(o.updated_at AS DATE) AS day,
   count(*) AS orders,
   sum(o.quantity) AS items,
   sum(o.price) AS revenue,
   avg(o.price) AS mean
 FROM {orders} AS o
 JOIN {customers} AS c ON o.customer_id = c.id
-GROUP BY c.region, c.tier, date_trunc('day', o.updated_at)"""
+GROUP BY c.region, c.tier, CAST(o.updated_at AS DATE)"""
 COLUMNS = ("region", "tier", "day", "orders", "items", "revenue", "mean")
 
 Rows = list[tuple[Any, ...]]
@@ -271,7 +271,7 @@ def compare(name: str, rows: Iterable[Sequence[Any]], view: Iterable[Sequence[An
 
 def _by_group(rows: Iterable[Sequence[Any]]) -> dict[tuple[str, str, str], tuple[Any, ...]]:
     return {
-        (region, tier, str(day)[:10]): (
+        (region, tier, str(day)): (
             int(orders),
             int(items),
             Decimal(str(revenue)).quantize(Decimal("0.01")),

@@ -37,6 +37,8 @@ TOPICS = "nexmark"
 QUICK = 10_000
 PATIENCE = 900
 """Seconds that a run may take."""
+TIMED_OUT = 124
+"""The status of a command that took longer."""
 
 
 @dataclass
@@ -115,6 +117,8 @@ class Bench:
 def reason(text: str) -> str:
     """The line of a failure that says why: the engine's own error, else the last one."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
+    if lines and f"failed ({TIMED_OUT})" in lines[0]:
+        return f"not done after {PATIENCE} s"
     for line in lines:
         if line.startswith("error: "):
             return line.removeprefix("error: ")[:300]

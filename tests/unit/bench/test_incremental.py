@@ -1,5 +1,5 @@
 import json
-from datetime import datetime
+from datetime import date
 from decimal import Decimal
 
 import pytest
@@ -20,7 +20,7 @@ from benchmarks.incremental import (
 from icestream.config import Home
 from icestream.engine import Engine
 
-DAY = datetime(2026, 8, 1)
+DAY = date(2026, 8, 1)
 
 
 def test_rows_are_the_same_whoever_computed_them():

@@ -14,7 +14,7 @@ from benchmarks.peers.flink_nexmark import COLUMNS
 from icestream.config import Home
 from icestream.engine import Engine
 
-EVENTS = 12_000
+EVENTS = 5_000
 ENV = {"KAFKA": "localhost:9092", "SIDE_INPUT": "/side_input"}
 
 
@@ -90,6 +90,7 @@ def test_the_reason_of_a_failure_is_one_line():
         == "a.sql:1:1: no"
     )
     assert reason("q3 is wrong: 1 rows, expected 2") == "q3 is wrong: 1 rows, expected 2"
+    assert reason("q3 Flink failed (124), see x:\nINFO x") == "not done after 900 s"
     assert reason("Flink failed\nCaused by: X: y\n\tat z") == "Caused by: X: y"
 
 
