@@ -7,7 +7,7 @@ object or sink from its inputs' deltas and commits or delivers them.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from icestream.catalog.objects import (
     Connector,
@@ -16,6 +16,7 @@ from icestream.catalog.objects import (
     Sink,
     Source,
     Table,
+    Watermark,
     dead_key,
 )
 from icestream.connect.config import Destination
@@ -67,6 +68,17 @@ class Task:
     """Which of a connector's tables it fills."""
     stage: Stage | None = None
     """Which of a view's tables it keeps up to date."""
+    foreign: tuple[str, ...] = ()
+    """Keys of the feeds that it reads as a whole, to look rows up."""
+    marks: Mapping[str, Watermark] = field(default_factory=dict)
+    """The watermarks of its feeds."""
+    marked: tuple[str, ...] = ()
+    """Those of the stored objects it reads that have a watermark of their own."""
+
+    @property
+    def has_mark(self) -> bool:
+        """Whether it knows a watermark."""
+        return bool(self.marks or self.marked)
 
     @property
     def key(self) -> str:
@@ -133,18 +145,25 @@ def make_plan(objects: Iterable[Object]) -> Plan:
                 task = Task(object, (object.key,), (), None, object.config.interval, 0, destination)
                 tasks[task.key] = task
         if isinstance(object, Table) and object.ingest:
-            tasks[object.key] = Task(object, (object.key,), (), None, 0, 0)
+            marks = {object.key: object.watermark} if object.watermark else {}
+            tasks[object.key] = Task(object, (object.key,), (), None, 0, 0, marks=marks)
         if isinstance(object, MaterializedView | Sink):
             for stage in object.stages:
-                inputs = _inputs(stage.reads, feeding, tasks)
-                tasks[stage.relation] = Task(
-                    object, *inputs, stage.plan, 0, _level(inputs[1], tasks), stage=stage
+                foreign = stage.looked_up
+                feeds, tables = _inputs(
+                    [r for r in stage.reads if r not in foreign], feeding, tasks
                 )
+                marks = {k: m for k in feeds if (m := getattr(feeding[k], "watermark", None))}
+                marked = tuple(k for k in tables if tasks[k].has_mark)
+                tasks[stage.relation] = Task(
+                    object, feeds, tables, stage.plan, 0, _level(tables, tasks),
+                    stage=stage, foreign=foreign, marks=marks, marked=marked,
+                )  # fmt: skip
         if isinstance(object, Sink | Table) and object.query is not None:
             inputs = _inputs(relations_read(object.query), feeding, tasks)
             level = _level(inputs[1], tasks)
             tasks[object.key] = Task(object, *inputs, object.query, _interval(object), level)
-    used = {key for task in tasks.values() for key in task.feeds}
+    used = {key for task in tasks.values() for key in (*task.feeds, *task.foreign)}
     return Plan(
         tuple(Feed(o) for key, o in feeding.items() if key in used),
         tuple(sorted(tasks.values(), key=lambda t: (t.level, t.object.id))),

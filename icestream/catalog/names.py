@@ -77,7 +77,7 @@ class Names:
         found: dict[str, Known] = {}
         for o in self.objects.values():
             if isinstance(o, Source | Connector):
-                found[o.key] = Known(stored=False)
+                found[o.key] = Known(stored=False, foreign=o.ingest.connector == "iceberg")
             elif isinstance(o, Table):
                 found[o.key] = Known(o.upsert.key if o.upsert else None, not o.changing)
             elif isinstance(o, MaterializedView):
@@ -85,6 +85,11 @@ class Names:
             if isinstance(o, Source | Table | Connector):
                 found[dead_key(o.key)] = Known()
         return found
+
+    def marks(self) -> dict[str, str]:
+        """The watermark's column of everything that has one."""
+        objects = [o for o in self.objects.values() if isinstance(o, Source | Table)]
+        return {o.key: o.watermark.column for o in objects if o.watermark is not None}
 
     def keys(self) -> dict[str, tuple[str, ...]]:
         """The keys of what has one."""

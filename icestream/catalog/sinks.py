@@ -14,16 +14,20 @@ from icestream.connectors.formats import registry as formats
 from icestream.connectors.iceberg_options import catalog_type
 from icestream.connectors.registry import sink_connector
 from icestream.errors import NotSupportedError, Place, SqlError
+from icestream.functions import expressions
 from icestream.functions.expressions import ColumnRef, functions_used, is_pure
 from icestream.plan.keys import key_of
 from icestream.plan.linear import linear, relations_read
-from icestream.plan.logical import Item, Node, Project, Scan
+from icestream.plan.logical import Filter, Item, Join, Node, Project, Scan, walk
+from icestream.plan.normal import normal
 from icestream.plan.query import Relation, bind_query
-from icestream.plan.rewrite import all_exprs
-from icestream.plan.stages import Stage, stages
+from icestream.plan.rewrite import all_exprs, conjuncts
+from icestream.plan.stages import Stage, closed, grows, stages
+from icestream.plan.watermarks import closing
 from icestream.sql import statements as st
 from icestream.sql.options import Settings, check
 
+CLOCKS = {"now", "current_date", "localtimestamp"}
 OWN_NAMESPACES = ("icestream", DEAD_LETTERS)
 
 
@@ -43,10 +47,11 @@ def bind_view(statement: st.CreateView, id: int, names: Names) -> View | Materia
         )
     node = _renamed(node, columns)
     _must_repeat(node, names, what, statement.place)
-    made = stages(node, f"{statement.name.name}#{id}", names.facts())
+    made = _staged(statement, node, f"{statement.name.name}#{id}", names, what)
     return MaterializedView(
-        id, statement.name.name, statement.text, columns, depends, node, stages=made
-    )
+        id, statement.name.name, statement.text, columns, depends, node,
+        statement.emit_on_window_close, made,
+    )  # fmt: skip
 
 
 def bind_sink(statement: st.CreateSink, id: int, names: Names) -> Sink:
@@ -54,8 +59,6 @@ def bind_sink(statement: st.CreateSink, id: int, names: Names) -> Sink:
     public(statement.name)
     if statement.into is not None:
         raise NotSupportedError("CREATE SINK … INTO a table", place=statement.place)
-    if statement.emit_on_window_close:
-        raise NotSupportedError("EMIT ON WINDOW CLOSE", place=statement.place)
     what = f"sink {statement.name.name}"
     options = with_connection(statement.options, names)
     name, place = connector_name(options, what, statement.place, names)
@@ -78,9 +81,10 @@ def bind_sink(statement: st.CreateSink, id: int, names: Names) -> Sink:
     depends = (*relations_read(node), *connection_key(statement.options, names))
     made: tuple[Stage, ...] = ()
     facts = names.facts()
-    if linear(node) is not None:
+    if linear(node) is not None or statement.emit_on_window_close:
         _must_repeat(node, names, what, statement.place)
-        made = stages(_renamed(node, columns), f"{statement.name.name}#{id}/0", facts)
+        key = f"{statement.name.name}#{id}/0"
+        made = _staged(statement, _renamed(node, columns), key, names, what)
         facts |= {stage.relation: stage.known for stage in made}
         node = _stored(made[-1], columns)
     changing = [r for r in relations_read(node) if not facts[r].grows]
@@ -102,8 +106,37 @@ def bind_sink(statement: st.CreateSink, id: int, names: Names) -> Sink:
     return Sink(
         id, statement.name.name, statement.text, columns, depends,
         connector.name, settings, node, upsert, drops_deletes=bool(changing) and upsert is None,
-        stages=made,
+        emit_on_window_close=statement.emit_on_window_close, stages=made,
     )  # fmt: skip
+
+
+def _staged(
+    statement: st.CreateView | st.CreateSink, node: Node, key: str, names: Names, what: str
+) -> tuple[Stage, ...]:
+    """The tables that keep a query up to date."""
+    _check_temporal(node, names, what, statement.place)
+    if not statement.emit_on_window_close:
+        return stages(node, key, names.facts())
+    found = closing(node, names.marks())
+    if found is None:
+        raise SqlError(
+            f"{what}: EMIT ON WINDOW CLOSE, but no column says when a row is final",
+            place=statement.place,
+            remedy="declare a WATERMARK on the source, and group by a window (or a column) of its time",
+        )
+    return closed(node, key, names.facts(), found)
+
+
+def _check_temporal(node: Node, names: Names, what: str, place: Place) -> None:
+    """A temporal join gives each row of its left side once, so those rows must not change."""
+    for join in walk(node):
+        temporal = isinstance(join, Join) and join.temporal
+        if temporal and not grows(normal(join.inputs[0]), names.facts()):
+            raise NotSupportedError(
+                f"{what} with a temporal join whose left side changes",
+                place=place,
+                remedy="join it without FOR SYSTEM_TIME AS OF PROCTIME()",
+            )
 
 
 def _stored(stage: Stage, columns: Sequence[Column]) -> Node:
@@ -130,14 +163,20 @@ def _must_repeat(node: Node, names: Names, what: str, place: Place) -> None:
     blocker = linear(node)
     if not changing and blocker is None:
         return
-    for expr in all_exprs(node):
+    in_conditions = {
+        e for n in walk(normal(node)) if isinstance(n, Filter)
+        for c in conjuncts(n.condition) for e in expressions.walk(c)
+    }  # fmt: skip
+    for expr in all_exprs(normal(node)):
         if not is_pure(expr):
             used = sorted({f.name for f in functions_used(expr) if not f.pure})
+            if expr in in_conditions and set(used) <= CLOCKS:
+                continue
             over = f"over {changing[0].name}, whose rows change" if changing else str(blocker)
             raise NotSupportedError(
                 f"{what} with {', '.join(used)}() {over}",
                 place=place,
-                remedy="use functions that give the same for the same row",
+                remedy="now() may stand in WHERE, HAVING and ON; elsewhere use functions that give the same for the same row",
             )
 
 

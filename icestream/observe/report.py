@@ -17,5 +17,7 @@ class EpochReport:
     """Rows written, by object."""
     dead: dict[str, int] = field(default_factory=dict)
     """Dead letters, by feed."""
+    late: dict[str, int] = field(default_factory=dict)
+    """Rows that came after the watermark had passed their time, by feed."""
     behind: bool = False
     """Whether some object has more to read up to the cut."""

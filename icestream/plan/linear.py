@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from icestream.functions import expressions
-from icestream.functions.expressions import functions_used
+from icestream.functions.expressions import Expr, functions_used
 from icestream.plan.logical import (
     Aggregate,
     Distinct,
@@ -65,9 +65,9 @@ def is_constant(node: Node) -> bool:
 
 def _own(node: Node) -> Blocker | None:
     """What stands in the way in the node itself."""
-    moving = {f.name for e in node.exprs for f in functions_used(e) if _moves(f.name)}
+    moving = [name for e in node.exprs for name in moving_in(e)]
     if moving:
-        return Blocker("Clock", f"{moving.pop()}() changes what old rows give as time passes")
+        return Blocker("Clock", f"{moving[0]}() changes what old rows give as time passes")
     match node:
         case Scan() | Filter() | Project() | Order() | Unnest() | WindowTable() | Expand():
             return None
@@ -95,8 +95,13 @@ def _own(node: Node) -> Blocker | None:
     return Blocker(type(node).__name__, "it needs more than the new rows")
 
 
-def _moves(function: str) -> bool:
-    return function in ("now", "current_date", "localtimestamp", "localtime", "current_time", "age")
+_MOVING = ("now", "current_date", "localtimestamp", "localtime", "current_time", "age")
+
+
+def moving_in(expr: Expr) -> list[str]:
+    """The functions in an expression whose value changes as time passes."""
+    used = functions_used(expr)
+    return [f.name for f in used if f.name in _MOVING and not (f.pure and f.name == "age")]
 
 
 def _join(node: Join) -> Blocker | None:

@@ -9,6 +9,7 @@ far as those can be pushed down; reading more than asked is never wrong, because
     bilinear    Δ(R ⋈ S) = ΔR ⋈ S@old + R@new ⋈ ΔS
     by row      Δ(R ⟕ S) = ΔR ⟕ S@old + (A ⟕ S@new) - (A ⟕ S@old), A the rows of R@new that ΔS matches; semi and anti joins alike
     by key      Δf(R) = f(R@new|K) - f(R@old|K), K the partitions of ΔR
+    clock       Δσ(R) = σ'(ΔR) + (σ' - σ)(R@old), σ and σ' a condition on the time before and now
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from typing import Literal as Choice
 from icestream import types as t
 from icestream.functions.expressions import Call, Cast, ColumnRef, Expr, Literal
 from icestream.plan.calls import both, call
+from icestream.plan.linear import moving_in
 from icestream.plan.logical import (
     Aggregate,
     Expand,
@@ -37,12 +39,26 @@ from icestream.plan.logical import (
     Window,
     WindowTable,
 )
-from icestream.plan.rewrite import conjuncts, kept, refs
+from icestream.plan.rewrite import conjuncts, kept, refs, transform
 
 WEIGHT = "_icestream_weight"
 """The column of a delta that says whether a row comes (1) or goes (-1)."""
 
 When = Choice["old", "new"]
+
+
+@dataclass(frozen=True)
+class Times:
+    """What the clocks of an epoch say, in microseconds since 1970; None where nothing was said yet."""
+
+    before: int | None = None
+    """What now() was when the stage was last computed. What it is now, the text of the plan gets later."""
+    mark_before: int | None = None
+    mark: int | None = None
+    """The watermark of the stage's inputs, before and with this epoch."""
+
+
+STILL = Times()
 
 
 def face(relation: str, which: str) -> str:
@@ -64,26 +80,23 @@ def weighted(columns: Sequence[OutColumn]) -> tuple[OutColumn, ...]:
     return (*columns, OutColumn(WEIGHT, t.INTEGER))
 
 
-def delta(node: Node, states: Mapping[str, State], *, first: bool = False) -> Node | None:
-    """The changes of a plan's rows: its columns and the weight. None: nothing it reads has changed.
-
-    The rows are not netted: one that comes and goes in the same epoch may be there twice. `first`: the plan has given
-    nothing yet, so that its constant rows come now.
-    """
-    return Rules(states, first).delta(node)
-
-
 class Rules:
-    """The rules for one epoch."""
+    """The rules for one epoch. `first`: the plan has given nothing yet, so that its constant rows come now."""
 
-    def __init__(self, states: Mapping[str, State], first: bool = False) -> None:
+    def __init__(
+        self, states: Mapping[str, State], first: bool = False, times: Times = STILL
+    ) -> None:
         self.states = states
         self.first = first
+        self.times = times
 
     # -- what changes -------------------------------------------------------------------------------
 
     def delta(self, node: Node) -> Node | None:
-        """See the function of that name."""
+        """The changes of a plan's rows: its columns and the weight. None: nothing it reads has changed.
+
+        The rows are not netted: one that comes and goes in the same epoch may be there twice.
+        """
         match node:
             case Scan(relation=relation, items=items):
                 if not self.states[relation].changed:
@@ -92,6 +105,8 @@ class Rules:
                 return Scan(face(relation, "delta"), node.name, (*items, weight))
             case Values():
                 return _weighed(node, 1) if self.first else None
+            case Filter() if moving_in(node.condition):
+                return self._clock(node)
             case Filter(input=below):
                 found = self.delta(below)
                 return None if found is None else Filter(found, node.condition)
@@ -113,6 +128,22 @@ class Rules:
             case Window():
                 return self._by_key(node)
         raise AssertionError(f"{type(node).__name__} is not in normal form")
+
+    def _clock(self, node: Filter) -> Node | None:
+        news = self.delta(node.input)
+        terms: list[Node] = [] if news is None else [Filter(news, node.condition)]
+        if self.times.before is not None:
+            there = self.at(node.input, "old")
+            moving = [x for x in conjuncts(node.condition) if moving_in(x)]
+            still = [x for x in conjuncts(node.condition) if not moving_in(x)]
+            now, then = both(moving), both(at_moment(x, self.times.before) for x in moving)
+            assert now is not None
+            assert then is not None
+            for holds, no_longer, weight in ((now, then, 1), (then, now, -1)):
+                turned = both([*still, holds, call("not", no_longer)])
+                assert turned is not None
+                terms.append(_weighed(Filter(there, turned), weight))
+        return together([x for x in terms if not _is_empty(x)], weighted(node.columns))
 
     def _union(self, node: SetOperation) -> Node | None:
         found = [d for b in node.branches if (d := self.delta(b)) is not None]
@@ -190,6 +221,12 @@ class Rules:
                 return replace(node, branches=tuple(branches))
             case Join():
                 return self._join(node, when, on, keys)
+            case Filter(input=below) if when == "old" and moving_in(node.condition):
+                before = self.times.before
+                rest = self.within(below, when, on, keys)
+                if before is None:
+                    return Values((), node.columns)
+                return Filter(rest, at_moment(node.condition, before))
             case Window(input=below):
                 parts = {e.name: e.name for e in node.partition_by if isinstance(e, ColumnRef)}
                 on, keys = _kept_keys(on, keys, parts)
@@ -236,6 +273,20 @@ class Rules:
             left = self.within(node.left, when, [n for n, _ in pairs], further)
             return node.with_inputs([left, right])
         return node.with_inputs([self.within(i, when, (), None) for i in node.inputs])
+
+
+def at_moment(expr: Expr, micros: int) -> Expr:
+    """An expression as it was at another time: now() is then."""
+
+    def step(e: Expr) -> Expr | None:
+        if not (isinstance(e, Call) and moving_in(replace(e, args=()))):
+            return None
+        template = e.function.spark
+        assert isinstance(template, str), f"{e.function.name} has no moment"
+        then = template.replace("{now}", f"TIMESTAMP_MICROS({micros})")
+        return replace(e, function=replace(e.function, spark=then, pure=True))
+
+    return transform(expr, step)
 
 
 # -- keys -----------------------------------------------------------------------------------------------

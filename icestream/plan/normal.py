@@ -22,6 +22,7 @@ from icestream.functions.expressions import (
     columns_used,
 )
 from icestream.plan.calls import both, call, choose, count, null, numbered, whole
+from icestream.plan.linear import moving_in
 from icestream.plan.logical import (
     Aggregate,
     Distinct,
@@ -93,6 +94,8 @@ class _Normal:
                 return self.full(node)
             case Join(kind="cross"):
                 return replace(node, kind="inner")
+            case Join(kind="inner") if node.condition is not None and moving_in(node.condition):
+                return Filter(replace(node, condition=None), node.condition)
             case Aggregate():
                 return self.aggregate(node)
             case Window():

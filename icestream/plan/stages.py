@@ -11,6 +11,7 @@ A stage is of one of three kinds:
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -26,7 +27,7 @@ from icestream.functions.expressions import (
 from icestream.plan.accumulate import Kept, Part, kept_of, merged, only, stale
 from icestream.plan.calls import call, choose, converted, count, null, whole
 from icestream.plan.keys import Key, key_of
-from icestream.plan.linear import relations_read
+from icestream.plan.linear import moving_in, relations_read
 from icestream.plan.logical import (
     Aggregate,
     Expand,
@@ -45,10 +46,21 @@ from icestream.plan.logical import (
     WindowTable,
     walk,
 )
-from icestream.plan.maintain import WEIGHT, Rules, State, face, same, together, weighted
+from icestream.plan.maintain import (
+    STILL,
+    WEIGHT,
+    Rules,
+    State,
+    Times,
+    face,
+    same,
+    together,
+    weighted,
+)
 from icestream.plan.normal import MADE, normal
-from icestream.plan.rewrite import conjuncts, kept, substitute
+from icestream.plan.rewrite import conjuncts, kept, refs, substitute, transform
 from icestream.plan.tidy import tidy
+from icestream.plan.watermarks import WATERMARK, Closing
 
 
 @dataclass(frozen=True)
@@ -60,6 +72,8 @@ class Known:
     """Whether rows are only ever added."""
     stored: bool = True
     """Whether its content can be read, not only what is new."""
+    foreign: bool = False
+    """Whether all of it can be looked up although it is not ours: a table of others."""
 
 
 Facts = Mapping[str, Known]
@@ -117,11 +131,27 @@ class Stage:
         """The relations that its changes come from, each once."""
         return relations_read(self.plan)
 
-    def changes(self, states: Mapping[str, State], *, first: bool = False) -> Node | None:
+    @property
+    def looked_up(self) -> tuple[str, ...]:
+        """Tables of others that it looks rows up in, whatever has changed there."""
+        return tuple(
+            r
+            for r in self.reads
+            if self.facts[r].foreign and not self.facts[r].stored and r in _foreign(self.plan)
+        )
+
+    @property
+    def moving(self) -> bool:
+        """Whether its content changes as time passes, though nothing comes."""
+        return any(moving_in(e) for n in walk(self.plan) for e in n.exprs)
+
+    def changes(
+        self, states: Mapping[str, State], *, first: bool = False, times: Times = STILL
+    ) -> Node | None:
         """The plan of its changes in an epoch: its columns and the weight; None: there are none.
 
         `states` says what happened to the relations it reads, and (`empty`) whether its own table has rows. `first`:
-        it has never been computed.
+        it has never been computed. `times` is for what depends on clocks.
         """
         raise NotImplementedError
 
@@ -130,9 +160,11 @@ class Stage:
 class Rows(Stage):
     """A plan of linear nodes, joins and windows."""
 
-    def changes(self, states: Mapping[str, State], *, first: bool = False) -> Node | None:
+    def changes(
+        self, states: Mapping[str, State], *, first: bool = False, times: Times = STILL
+    ) -> Node | None:
         """See `Stage.changes`."""
-        rules = Rules(states, first)
+        rules = Rules(states, first, times)
         if first and all(states[r].empty for r in self.reads):
             everything = rules.at(self.plan, "new")
             weight = Item(WEIGHT, Literal(t.INTEGER, 1))
@@ -150,6 +182,8 @@ class Groups(Stage):
     """The column that counts the rows of a group; None if they never go."""
     names: Mapping[str, str] = field(hash=False)
     """What the columns of `core` (the groups, and the parts) are called in the table."""
+    closing: Closing | None = None
+    """When a group is final; it is deleted in the epoch after."""
 
     @property
     def parts(self) -> tuple[Part, ...]:
@@ -176,18 +210,25 @@ class Groups(Stage):
         """See `Stage.reads`."""
         return relations_read(self.core.input)
 
-    def changes(self, states: Mapping[str, State], *, first: bool = False) -> Node | None:
+    def changes(
+        self, states: Mapping[str, State], *, first: bool = False, times: Times = STILL
+    ) -> Node | None:
         """See `Stage.changes`."""
-        rules = Rules(states, first)
+        rules = Rules(states, first, times)
         below = self.core.input
         if first and all(states[r].empty for r in self.reads):
             return self._from_scratch(rules.at(below, "new"))
         news = rules.delta(below)
-        if news is None:
-            if not first or self.core.groups:
-                return None
+        if news is None and first and not self.core.groups:
             news = Values((), weighted(below.columns))
-        return self._merged(rules, news, states)
+        found = None if news is None else self._merged(rules, news, states)
+        if self.closing is None or times.mark_before is None or states[self.relation].empty:
+            return found
+        items = tuple(Item(c.name, ColumnRef(c.type, c.name)) for c in self.columns)
+        own = Scan(face(self.relation, "old"), self.relation, items)
+        over = Filter(own, is_final(self.closing, own, times.mark_before))
+        terms = [_weighed(over, -1), *([found] if found is not None else [])]
+        return together(terms, weighted(self.columns))
 
     def _from_scratch(self, below: Node) -> Node:
         """All groups of rows that are all there are."""
@@ -336,6 +377,48 @@ class Groups(Stage):
 
 
 @dataclass(frozen=True)
+class Closed(Stage):
+    """EMIT ON WINDOW CLOSE: the rows of another stage that have become final, each once. `plan` reads that stage."""
+
+    closing: Closing
+
+    @property
+    def grows(self) -> bool:
+        """What is final stays."""
+        return True
+
+    def changes(
+        self, states: Mapping[str, State], *, first: bool = False, times: Times = STILL
+    ) -> Node | None:
+        """See `Stage.changes`."""
+        if times.mark is None or times.mark == times.mark_before:
+            return None
+        rules = Rules(states, first, times)
+        test = is_final(self.closing, self.plan, times.mark)
+        if times.mark_before is not None:
+            already = is_final(self.closing, self.plan, times.mark_before)
+            test = call("and", test, call("not", already))
+        return _weighed(Filter(rules.at(self.plan, "new"), test), 1)
+
+
+def is_final(closing: Closing, node: Node, mark: int) -> Expr:
+    """Whether a row is final once the watermark is there (microseconds since 1970)."""
+    (column,) = [r for r in refs(node) if r.name == closing.column]
+    bound = transform(
+        closing.bound,
+        lambda e: moment(mark, e.type) if e == ColumnRef(e.type, WATERMARK) else None,
+    )
+    return call("<=" if closing.inclusive else "<", column, bound)
+
+
+def moment(micros: int, type: t.Type) -> Expr:
+    """A time as a constant."""
+    at = dt.datetime(1970, 1, 1, tzinfo=dt.UTC) + dt.timedelta(microseconds=micros)
+    text = at.strftime("%Y-%m-%d %H:%M:%S.%f") + ("+00:00" if type == t.TIMESTAMPTZ else "")
+    return Cast(type, Literal(t.VARCHAR, text[:10] if type == t.DATE else text))
+
+
+@dataclass(frozen=True)
 class Best(Stage):
     """The first rows of each partition. `plan` is a projection of `core`, a filter on the rank over a window."""
 
@@ -354,9 +437,11 @@ class Best(Stage):
         """A better row takes the place of another."""
         return False
 
-    def changes(self, states: Mapping[str, State], *, first: bool = False) -> Node | None:
+    def changes(
+        self, states: Mapping[str, State], *, first: bool = False, times: Times = STILL
+    ) -> Node | None:
         """See `Stage.changes`."""
-        rules = Rules(states, first)
+        rules = Rules(states, first, times)
         below = self.window.input
         news = rules.delta(below)
         if news is None:
@@ -390,12 +475,20 @@ def _weighed(node: Node, weight: int) -> Node:
     return Project(node, (*kept(node), Item(WEIGHT, Literal(t.INTEGER, weight))))
 
 
+def _foreign(node: Node) -> set[str]:
+    """The relations on the right of temporal joins."""
+    joins = [n for n in walk(node) if isinstance(n, Join) and n.temporal]
+    return {r for n in joins for r in relations_read(n.right)}
+
+
 def grows(node: Node, facts: Facts) -> bool:
     """Whether a plan in normal form only ever gains rows as long as the relations do that it reads."""
     match node:
         case Scan(relation=relation):
             return facts[relation].grows
         case Window():
+            return False
+        case Filter() if moving_in(node.condition):
             return False
         case Aggregate():
             return not node.aggregates and bool(node.groups) and grows(node.input, facts)
@@ -412,6 +505,16 @@ def grows(node: Node, facts: Facts) -> bool:
 def stages(node: Node, relation: str, facts: Facts) -> tuple[Stage, ...]:
     """The stages of a view in the order in which they are computed; the last one is the view's own table."""
     return _Splitter(relation, dict(facts)).split(normal(node))
+
+
+def closed(node: Node, relation: str, facts: Facts, closing: Closing) -> tuple[Stage, ...]:
+    """The stages of a view that shows its rows once they are final."""
+    below = stages(node, f"{relation}/0", facts)
+    open_part = replace(below[-1], closing=closing) if isinstance(below[-1], Groups) else below[-1]
+    known = {**facts, **{s.relation: s.known for s in below}}
+    items = tuple(Item(c.name, ColumnRef(c.type, c.name)) for c in node.columns)
+    last = Closed(relation, Scan(open_part.relation, relation, items), known, closing)
+    return (*below[:-1], open_part, last)
 
 
 class _Splitter:
@@ -442,9 +545,13 @@ class _Splitter:
                 return self.scan(self.groups(self.name(), node, kept(node)))
             case Filter() if self.is_best(node):
                 return self.scan(self.best(self.name(), node, kept(node)))
+            case Filter() if moving_in(node.condition):
+                return node.with_inputs([self.visit(node.input, stored=True)])
             case Join(temporal=True):
-                left = self.visit(node.left, stored=stored)
-                return node.with_inputs([left, self.visit(node.right, stored=True)])
+                left, right = self.visit(node.left, stored=stored), node.right
+                if not all(self.facts[r].foreign for r in relations_read(right)):
+                    right = self.visit(right, stored=True)
+                return node.with_inputs([left, right])
             case Join():
                 return node.with_inputs([self.visit(i, stored=True) for i in node.inputs])
             case Window():
@@ -459,7 +566,7 @@ class _Splitter:
         match node:
             case Scan(relation=relation):
                 return self.facts[relation].stored
-            case Filter() if self.is_best(node):
+            case Filter() if self.is_best(node) or moving_in(node.condition):
                 return True
             case Filter() | Project() | Unnest() | WindowTable() | Expand() | SetOperation():
                 return all(self.has_content(i) for i in node.inputs)

@@ -22,7 +22,9 @@ from pyspark.sql import functions as F
 
 from icestream import faults
 from icestream.catalog.graph import Plan, Task
+from icestream.catalog.objects import Watermark
 from icestream.errors import ConnectorError
+from icestream.functions.spark import render as render_expr
 from icestream.lake.changes import appended, changed, changes, delta
 from icestream.lake.fold import OFFSET, OP, PARTITION, STREAM, UPSERT
 from icestream.lake.keyed import Changes, KeyedTable, StagedChanges
@@ -32,7 +34,7 @@ from icestream.lake.stamp import ObjectAt, Offset, Range, Record, Stamp
 from icestream.lake.table import HeadMoved, LakeTable
 from icestream.observe.report import EpochReport
 from icestream.plan.logical import Node
-from icestream.plan.maintain import WEIGHT, State
+from icestream.plan.maintain import WEIGHT, State, Times
 from icestream.plan.spark import render
 from icestream.runtime.destinations import ConnectorFeed
 from icestream.runtime.feeds import OpenFeed, Rows
@@ -47,6 +49,10 @@ FEW = 2_000
 """Changes that are handed on through the driver instead of being read again."""
 BEGUN = "!begun"
 """The name under which it is kept whether a view has been computed at all."""
+CLOCK = "!clock"
+"""When a view that depends on now() was last computed."""
+MARK = "!mark"
+"""The watermarks that an object has reached."""
 COLLISIONS = 8
 """Times that an upsert into a shared table is prepared again because somebody else committed."""
 
@@ -102,7 +108,9 @@ class Epoch:
         self._reads: list[tuple[str, Range]] = []
         self._commits = 0
         self._deltas: dict[tuple[str, str], DataFrame] = {}
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
+        self._wholes: dict[str, DataFrame] = {}
+        self._late: dict[tuple[str, str, int | None], tuple[int | None, int]] = {}
         self._held = ExitStack()
 
     def run(self) -> Record:
@@ -181,7 +189,57 @@ class Epoch:
             ranges[key] = Range(start, {"snapshot": self.objects[key[1:]].snapshot})
         if task.stage is not None:
             ranges[BEGUN] = Range(self.record.position(task.key, BEGUN), {"begun": True})
+            if task.stage.moving:
+                ranges[CLOCK] = Range(
+                    self.record.position(task.key, CLOCK), {"time": self.cut.time}
+                )
+        if task.has_mark:
+            before = self.record.position(task.key, MARK)
+            ranges[MARK] = Range(before, self._marks(task, before, ranges))
         return ranges
+
+    def _marks(self, task: Task, before: Offset, ranges: Mapping[str, Range]) -> Offset:
+        """The watermarks of a task's inputs with this epoch; what holds for its rows is the least of them."""
+        marks: dict[str, int | None] = dict(before["inputs"])
+        for key, mark in task.marks.items():
+            if not ranges[key].empty:
+                newest = self._newest(key, ranges[key], mark, marks.get(key))
+                marks[key] = max(
+                    (m for m in (marks.get(key), newest) if m is not None), default=None
+                )
+        for key in task.marked:
+            position = self.objects[key].position or {}
+            marks[key] = position[MARK]["mark"]
+        known = [marks.get(k) for k in (*task.marks, *task.marked)]
+        least = None if None in known else min(m for m in known if m is not None)
+        return {"mark": least, "inputs": marks}
+
+    def _newest(self, key: str, range: Range, mark: Watermark, before: int | None) -> int | None:
+        """The watermark that the rows of a range give, and how many of them come too late for the one before."""
+        at = (key, repr(range), before)
+        if at not in self._late:
+            rows = self._rows[self._read(key, range)]
+            rows.share()
+            value = F.expr(f"unix_micros(CAST(({render_expr(mark.expr)}) AS TIMESTAMP))")
+            late = F.lit(0) if before is None else F.sum(F.when(is_late(mark, before), 1))
+            found = rows.frame.agg(F.max(value).alias("mark"), late.alias("late")).first()
+            assert found is not None
+            self._late[at] = (found["mark"], found["late"] or 0)
+            if found["late"]:
+                self.report.late[key] = found["late"]
+                name = f"{key}.late"
+                self.counters[name] = self.counters.get(name, 0) + found["late"]
+        return self._late[at][0]
+
+    def _in_time(
+        self, task: Task, key: str, range: Range, ranges: Mapping[str, Range]
+    ) -> DataFrame:
+        """The rows of a feed without those that come too late."""
+        frame = self._rows[self._read(key, range)].frame
+        if key not in task.marks:
+            return frame
+        before = ranges[MARK].start["inputs"].get(key)
+        return frame if before is None else frame.filter(~is_late(task.marks[key], before))
 
     def _share(self, todo: Sequence[tuple[Task, Mapping[str, Range]]]) -> None:
         """Rows of a range that several tasks read are decoded once and kept for the others."""
@@ -239,7 +297,7 @@ class Epoch:
             assert found is not None
             frame = found.frame.filter(F.col(OP) == UPSERT)
             return frame.select(*[backtick(c.name) for c in task.object.columns])
-        frames = {k: self._rows[self._read(k, ranges[k])].frame for k in task.feeds}
+        frames = {k: self._in_time(task, k, ranges[k], ranges) for k in task.feeds}
         frames |= {k: self._added(k, ranges[stored(k)]) for k in task.tables}
         if task.query is None:
             (frame,) = frames.values()
@@ -279,6 +337,7 @@ class Epoch:
             at = ranges[stored(key)]
             states[key] = State(not at.empty, self._was_empty(key, at.start["snapshot"]))
         own = self.runtime.heads[task.key]
+        states |= {k: State(False) for k in task.foreign}
         states[stage.relation] = State(True, self._was_empty(task.key, own))
 
         def face(relation: str, which: str, times: int) -> DataFrame:
@@ -287,19 +346,38 @@ class Epoch:
                     rows = self._rows[self._read(relation, ranges[relation])]
                     if times > 1:
                         rows.share()
-                    return rows.frame.withColumn(WEIGHT, F.lit(1))
+                    frame = self._in_time(task, relation, ranges[relation], ranges)
+                    return frame.withColumn(WEIGHT, F.lit(1))
                 return self._weighed(relation, ranges[stored(relation)], times)
             if relation == stage.relation:
                 return self._content(relation, own)
+            if relation in task.foreign:
+                return self._whole(relation)
             at = ranges[stored(relation)]
             return self._content(relation, (at.start if which == "old" else at.end)["snapshot"])
 
+        clock, marks = ranges.get(CLOCK), ranges.get(MARK)
+        times = Times(
+            None if clock is None else clock.start["time"],
+            None if marks is None else marks.start["mark"],
+            None if marks is None else marks.end["mark"],
+        )
         name = task.key.replace("#", "_").replace("/", "_")
         found = view_changes(
             stage, states, face, self.runtime.spark,
-            first=first, now=_timestamp(self.cut.time), name=name,
+            first=first, times=times, now=_timestamp(self.cut.time), name=name,
         )  # fmt: skip
         return found
+
+    def _whole(self, key: str) -> DataFrame:
+        """A table of others as it is now: the same for all who look it up in this epoch."""
+        with self._lock:
+            if key not in self._wholes:
+                feed = self.runtime.feeds[key]
+                start = feed.source.start()
+                rows = feed.rows(Range(start, feed.source.latest(start)), _timestamp(self.cut.time))
+                self._wholes[key] = rows.frame
+            return self._wholes[key]
 
     def _was_empty(self, key: str, snapshot: int | None) -> bool:
         """Whether a table surely had no rows."""
@@ -517,6 +595,11 @@ class Epoch:
             objects=objects,
             counters=self.counters,
         )
+
+
+def is_late(mark: Watermark, before: int) -> F.Column:
+    """Whether a row comes after the watermark has passed its time."""
+    return F.expr(f"unix_micros(CAST({backtick(mark.column)} AS TIMESTAMP)) < {before}L")
 
 
 def stored(key: str) -> str:

@@ -37,13 +37,15 @@ from icestream.lake.table import LakeTable
 from icestream.maintenance.housekeeping import Housekeeper
 from icestream.observe.report import EpochReport
 from icestream.runtime.destinations import ConnectorFeed
-from icestream.runtime.epoch import BEGUN, Cut, Epoch, Runtime, stored
+from icestream.runtime.epoch import BEGUN, CLOCK, MARK, Cut, Epoch, Runtime, stored
 from icestream.runtime.feeds import OpenFeed
 from icestream.runtime.targets import Target, open_target, prepare
 from icestream.types import BOOLEAN
 
 MAX_BACKOFF = 30.0
 ONCE_ATTEMPTS = 3
+TICK = 1.0
+"""Seconds between looks at views that depend on now()."""
 RATE_BURST = 3
 """Intervals' worth of records that a source with a rate limit may give after it was idle."""
 
@@ -84,6 +86,7 @@ class Pipeline:
         self.failed_feeds: dict[str, str] = {}
         self.lags: dict[str, int] = {}
         self._interrupted = False
+        self._ticked_at: float | None = None
 
     # -- start, restart, DDL ---------------------------------------------------------------------
 
@@ -273,6 +276,10 @@ class Pipeline:
         position: dict[str, Offset] = {}
         if task.stage is not None:
             position[BEGUN] = {"begun": False}
+            if task.stage.moving:
+                position[CLOCK] = {"time": None}
+        if task.has_mark:
+            position[MARK] = {"mark": None, "inputs": {}}
         for key in task.feeds:
             start = self.runtime.feeds[key].source.start()
             if start != sources[key]:
@@ -326,6 +333,7 @@ class Pipeline:
             else None
         )
         failures = 0
+        self._ticked_at = None
         while not stop.is_set():
             began = time.monotonic()
             try:
@@ -368,6 +376,7 @@ class Pipeline:
         ends, limited = self._ends(goal)
         moved = {k for k, end in ends.items() if end != self.record.sources[k]}
         now = time.monotonic()
+        ticks = self._ticks(once=goal is not None)
         news: set[str] = set()
         due: set[str] = set()
         for task in self.plan.tasks:
@@ -380,6 +389,7 @@ class Pipeline:
                 for k in task.tables
             )
             stale |= task.stage is not None and not self._has_begun(task)
+            stale |= ticks and task.stage is not None and task.stage.moving
             if not (behind or stale or moved & set(task.feeds) or news & set(task.tables)):
                 continue
             news.add(task.key)
@@ -392,6 +402,13 @@ class Pipeline:
         ends = {k: v for k, v in ends.items() if k in used}
         micros = max(time.time_ns() // 1000, self.record.time + 1)
         return Cut(self.record.epoch + 1, micros, ends, frozenset(due), self._limit())
+
+    def _ticks(self, *, once: bool) -> bool:
+        """Whether views that depend on now() are to be looked at though nothing may have come."""
+        if self._ticked_at is not None and once:
+            return False
+        since = time.monotonic() - (self._ticked_at or -1e9)
+        return since >= max(self.settings.epoch_interval, TICK)
 
     def _has_begun(self, task: Task) -> bool:
         return bool(self.record.position(task.key, BEGUN)["begun"])
@@ -440,6 +457,7 @@ class Pipeline:
         began = time.monotonic()
         epoch = Epoch(self.runtime, self.record, cut, stamped)
         self._interrupted = True
+        self._ticked_at = began
         self.record = epoch.run()
         self._interrupted = False
         for key in cut.due:

@@ -33,7 +33,7 @@ def open_target(task: Task, lake: Lake) -> Target:
         assert task.destination is not None
         return destination_table(object, task.destination, lake)
     if task.stage is not None and task.key != object.key:
-        number = task.key.rpartition("/")[2]
+        number = task.key.removeprefix(f"{object.key}/").replace("/", "_")
         return lake.table(LAKE, SYSTEM, f"{object.name}_{object.id}_{number}", owned=True)
     if not isinstance(object, Sink):
         return lake.table(LAKE, object.schema, object.name, owned=True)

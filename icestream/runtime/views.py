@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 
 from icestream.lake.fold import DELETE, OFFSET, OP, PARTITION, STREAM, UPSERT
 from icestream.plan.logical import Lookup, Node, Scan, walk
-from icestream.plan.maintain import WEIGHT, State
+from icestream.plan.maintain import WEIGHT, State, Times
 from icestream.plan.spark import render
 from icestream.plan.stages import Stage
 from icestream.types import backtick, stored_spark_type
@@ -26,11 +26,12 @@ def changes(
     spark: SparkSession,
     *,
     first: bool,
+    times: Times,
     now: str,
     name: str,
 ) -> DataFrame | None:
     """What comes and goes in the stage's table: its columns as they are stored, and the weight. None: nothing."""
-    plan = stage.changes(states, first=first)
+    plan = stage.changes(states, first=first, times=times)
     if plan is None:
         return None
     inputs: dict[str, str] = {}
