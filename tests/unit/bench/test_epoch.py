@@ -3,9 +3,11 @@ from collections import Counter
 from dataclasses import dataclass, field
 from decimal import Decimal
 
+import pyarrow as pa
 import pytest
+from pyiceberg.catalog.sql import SqlCatalog
 
-from benchmarks.epoch import SCRIPT, Measured, Orders, goals, parts_of, report
+from benchmarks.epoch import SCRIPT, Measured, Orders, check, goals, parts_of, report
 from icestream.config import Home
 from icestream.engine import Engine
 from icestream.observe.report import EpochReport
@@ -40,6 +42,28 @@ def test_the_model_is_what_the_records_say_one_by_one():
     for id, (customer, *_, count, spent) in joined.items():
         same = [each for each in rows.values() if each[0] == customer]
         assert (count, spent) == (len(same), sum(each[2] for each in same)), id
+
+
+def test_the_table_of_the_sink_is_compared(tmp_path):
+    orders = Orders.begin(100)
+    warehouse = tmp_path / "lake" / "warehouse"
+    warehouse.mkdir(parents=True)
+    lake = SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=warehouse.as_uri())
+    lake.create_namespace("bench")
+    names = ("id", "customer_id", "status", "price", "orders", "spent")
+    rows = [(id, *rest) for id, rest in orders.joined().items()]
+    columns = dict(zip(names, map(list, zip(*rows, strict=True)), strict=True))
+    columns["price"] = pa.array(columns["price"], pa.decimal128(12, 2))
+    columns["spent"] = pa.array(columns["spent"], pa.decimal128(28, 10))
+    content = pa.table(columns)
+    table = lake.create_table(
+        "bench.with_customer", content.schema, (warehouse / "bench" / "with_customer").as_uri()
+    )
+    table.append(content)
+    check(tmp_path, orders)
+    orders.changes()
+    with pytest.raises(RuntimeError, match="the sink's table is wrong"):
+        check(tmp_path, orders)
 
 
 def test_the_script_binds(tmp_path):

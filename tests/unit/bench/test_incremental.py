@@ -2,7 +2,9 @@ import json
 from datetime import date
 from decimal import Decimal
 
+import duckdb
 import pytest
+from pyiceberg.catalog.sql import SqlCatalog
 
 from benchmarks.incremental import (
     DUCKDB,
@@ -55,6 +57,34 @@ def test_the_history_follows_orders_and_customers(tmp_path):
         assert sum(row[3] for row in after) == bench.history.rows
         with pytest.raises(RuntimeError, match="differ in"):
             compare("the history", before, after)
+
+
+def test_the_view_and_the_tables_are_read_where_the_engine_keeps_them(tmp_path):
+    with Engine(Home.at(tmp_path / "home")) as engine:
+        bench = Bench(engine, "", tmp_path, 2_000)
+        rows = bench.by_history()
+        warehouse = engine.home.warehouse
+        warehouse.mkdir(parents=True)
+        lake = SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/c.db", warehouse=warehouse.as_uri())
+        lake.create_namespace("public")
+        priced = (
+            f"SELECT * REPLACE (price::DECIMAL(12, 2) AS price) FROM '{tmp_path}/expected.parquet'"
+        )
+        customers = f"FROM '{tmp_path}/customers.parquet'"
+        with duckdb.connect() as db:
+            db.execute("SET TimeZone = 'UTC'")
+            db.execute(f"CREATE VIEW orders AS {priced}; CREATE VIEW customers AS {customers}")
+            view = QUERY.format(orders="orders", customers="customers")
+            for name, query in {
+                "orders": "FROM orders",
+                "customers": "FROM customers",
+                "revenue": f"SELECT * REPLACE (items::BIGINT AS items) FROM ({view})",
+            }.items():
+                content = db.execute(query).to_arrow_table()
+                place = (warehouse / "public" / name).as_uri()
+                lake.create_table(f"public.{name}", content.schema, place).append(content)
+        compare("the history", rows, bench.view())
+        compare(DUCKDB, bench.by_duckdb(), bench.view())
 
 
 def measured(base: int, changes: int, ours: float) -> Measured:
