@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from decimal import Decimal
 
 import pyarrow as pa
@@ -65,8 +65,10 @@ def plain(value: object) -> object:
     return bytes(value.array()) if hasattr(value, "array") else str(value)
 
 
-def access_properties(java: JavaObject) -> dict[str, str]:
-    """How the table's files are reached: what its catalog says about the object store."""
+def access_properties(java: JavaObject, locations: Iterable[str]) -> dict[str, str]:
+    """How files of the table are reached: what its catalog says about the object store, if they are in one."""
+    if all(location.startswith(("file:", "/")) for location in locations):
+        return {}
     found = (
         (str(e.getKey()), str(e.getValue())) for e in iterate(java.io().properties().entrySet())
     )

@@ -369,7 +369,7 @@ class KeyIndex:
         java = span.head.java
         units = list(_units(java, [span.files[x] for x in locations], files, ids, most))
         rows = sum(span.files[location].rows for location in locations)
-        properties = access_properties(java)
+        properties = access_properties(java, locations)
         if rows <= IN_DRIVER:
             made = [
                 write_unit(self.folder, u, self.columns, properties, self.values) for u in units

@@ -33,6 +33,7 @@ from icestream.lake import keys as canonical_keys
 from icestream.lake.columns import access_properties, row_type
 from icestream.lake.files import LiveFiles, RecentFiles, recent
 from icestream.lake.index import KeyIndex
+from icestream.lake.jvm import JavaObject
 from icestream.lake.keyed import PER_TASK, TOGETHER
 from icestream.lake.runs import LostRun, Rows
 from icestream.lake.table import LakeTable, Snapshot
@@ -68,6 +69,7 @@ class Lookup:
         self.columns = tuple(columns)
         self.index = KeyIndex(table, key, root, carried=columns)
         self._files = files or RecentFiles(table)
+        self._schema: tuple[str, int] | None = None
         self._types: tuple[StructType, StructType] | None = None
         """Of the key and of the columns."""
         self._lives: dict[int, LiveFiles] = {}
@@ -94,15 +96,15 @@ class Lookup:
         with self._lock:
             rows = self._rows_at(snapshot)
         types, columns = self._typed()
-        named = keys.toDF(*(f"_key{i}" for i in range(len(self.key))))
-        given = [f.dataType for f in named.schema.fields]
+        names = [f"_key{i}" for i in range(len(self.key))]
+        named = keys.toDF(*names)
+        given = [f.dataType for f in keys.schema.fields]
         theirs = [f.dataType for f in types.fields]
         if rows is None or not all(map(_comparable, given, theirs)):
             return self._scanned(named, snapshot, count)
-        named = named.select(
-            *(F.col(n).cast(t) if isinstance(g, NullType) else F.col(n)
-              for n, g, t in zip(named.columns, given, theirs, strict=True))
-        )  # fmt: skip
+        for n, g, t in zip(names, given, theirs, strict=True):
+            if isinstance(g, NullType):
+                named = named.withColumn(n, F.lit(None).cast(t))
         search = _Search(rows, to_arrow_schema(columns))
         return self._gathered(named, count).mapInArrow(search.run, columns)
 
@@ -116,7 +118,7 @@ class Lookup:
         """Delete all indexes of the table."""
         with self._lock:
             self.index.drop(uuid)
-            self._types = None
+            self._schema = self._types = None
             self._lives, self._found = {}, {}
 
     # -- the index -------------------------------------------------------------------------------
@@ -133,7 +135,7 @@ class Lookup:
     def _cover(self, snapshot: int) -> None:
         """Make the index complete for the newest snapshots, if that is worth while and possible."""
         java = self.table.load()
-        self._types = row_type(self.table, java, self.key), row_type(self.table, java, self.columns)
+        self._read_types(java)
         snapshots = recent(self.table, java)
         asked = next((s for s in snapshots if s.id == snapshot), None)
         if asked is None:
@@ -159,14 +161,21 @@ class Lookup:
     def _searchable(self, live: LiveFiles) -> Rows:
         places = live.vectors() or {}
         files = {number: places[f] for number, f in self.index.numbers(live).items()}
-        properties = access_properties(live.java)
+        properties = access_properties(live.java, (v.location for v in places.values() if v))
         return Rows(str(self.index.folder), self.index.runs(), files, properties)
+
+    def _read_types(self, java: JavaObject) -> None:
+        schema = (str(java.uuid()), int(java.schema().schemaId()))
+        if schema != self._schema:
+            fields = row_type(self.table, java, (*self.key, *self.columns)).fields
+            count = len(self.key)
+            self._schema = schema
+            self._types = StructType(fields[:count]), StructType(fields[count:])
 
     def _typed(self) -> tuple[StructType, StructType]:
         if self._types is None:
-            java = self.table.load()
-            of = [row_type(self.table, java, names) for names in (self.key, self.columns)]
-            self._types = of[0], of[1]
+            self._read_types(self.table.load())
+        assert self._types is not None
         return self._types
 
     # -- frames ----------------------------------------------------------------------------------

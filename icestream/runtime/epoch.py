@@ -13,7 +13,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TypeVar
 
 from pyspark import StorageLevel, inheritable_thread_target
@@ -29,6 +30,7 @@ from icestream.lake.changes import appended, changed, changes, delta
 from icestream.lake.fold import OFFSET, OP, PARTITION, STREAM, UPSERT
 from icestream.lake.keyed import Changes, KeyedTable, StagedChanges
 from icestream.lake.log import EpochLog
+from icestream.lake.lookup import Lookup
 from icestream.lake.staging import Staged, stage
 from icestream.lake.stamp import ObjectAt, Offset, Range, Record, Stamp
 from icestream.lake.table import HeadMoved, LakeTable
@@ -39,8 +41,7 @@ from icestream.plan.spark import render
 from icestream.runtime.destinations import ConnectorFeed
 from icestream.runtime.feeds import OpenFeed, Rows
 from icestream.runtime.targets import Target
-from icestream.runtime.views import as_changes
-from icestream.runtime.views import changes as view_changes
+from icestream.runtime.views import Computation, as_changes
 from icestream.types import backtick
 
 T = TypeVar("T")
@@ -89,6 +90,21 @@ class Runtime:
     heads: dict[str, int | None]
     """The snapshot that the next commit to each object's table builds on."""
     uuids: dict[str, str]
+    indexes: Path
+    lookups: dict[str, dict[tuple[tuple[str, ...], tuple[str, ...]], Lookup]] = field(
+        default_factory=dict
+    )
+    """Indexes of stored objects by other columns than their key, by object."""
+
+    def lookup(self, key: str, on: Sequence[str], columns: Sequence[str]) -> Lookup:
+        """The rows of a stored object by the values of some columns."""
+        own = self.lookups.setdefault(key, {})
+        at = (tuple(on), tuple(columns))
+        if at not in own:
+            table = self.targets[key]
+            assert isinstance(table, LakeTable)
+            own[at] = Lookup(table, on, columns, self.indexes)
+        return own[at]
 
 
 class Epoch:
@@ -363,11 +379,43 @@ class Epoch:
             None if marks is None else marks.end["mark"],
         )
         name = task.key.replace("#", "_").replace("/", "_")
-        found = view_changes(
-            stage, states, face, self.runtime.spark,
-            first=first, times=times, now=_timestamp(self.cut.time), name=name,
-        )  # fmt: skip
-        return found
+        count = self._count_changes(task, ranges)
+
+        def find(
+            relation: str, which: str, on: Sequence[str], columns: Sequence[str], keys: DataFrame
+        ) -> DataFrame:
+            if relation in task.foreign:
+                return self._whole(relation)
+            if relation == stage.relation:
+                return self._looked_up(relation, own, own, on, columns, keys, count)
+            at = ranges[stored(relation)]
+            snapshot, head = (
+                (at.start if which == "old" else at.end)["snapshot"],
+                at.end["snapshot"],
+            )
+            return self._looked_up(relation, snapshot, head, on, columns, keys, count)
+
+        computation = Computation(self.runtime.spark, face, find, _timestamp(self.cut.time), name)
+        return computation.changes(stage, states, first=first, times=times)
+
+    def _looked_up(
+        self,
+        key: str,
+        snapshot: int | None,
+        head: int | None,
+        on: Sequence[str],
+        columns: Sequence[str],
+        keys: DataFrame,
+        count: int | None,
+    ) -> DataFrame:
+        """The rows of a stored object that have one of the keys; all rows, if that is most of them anyway."""
+        table = self.runtime.targets[key]
+        assert isinstance(table, LakeTable)
+        found = table.load().snapshot(head)
+        rows = int(found.summary().get("total-records") or 0) if found is not None else 0
+        if snapshot is None or count is None or count > rows // 4 > 0:
+            return self._content(key, snapshot)
+        return self.runtime.lookup(key, on, columns).rows(keys, snapshot, count)
 
     def _whole(self, key: str) -> DataFrame:
         """A table of others as it is now: the same for all who look it up in this epoch."""

@@ -79,7 +79,9 @@ class Pipeline:
         self.plan = Plan((), ())
         self.record = Record(pipeline, 0, 0, 0, 0)
         log = lake.table(LAKE, SYSTEM, "epochs", owned=True)
-        self.runtime = Runtime(lake.spark, self.plan, EpochLog(log), {}, {}, {}, {}, {}, {})
+        self.runtime = Runtime(
+            lake.spark, self.plan, EpochLog(log), {}, {}, {}, {}, {}, {}, indexes
+        )
         self.housekeeper = Housekeeper(lake, settings, notice)
         self._pace: dict[str, Pace] = {}
         self._committed: dict[str, float] = {}
@@ -137,10 +139,11 @@ class Pipeline:
             runtime.letters.pop(key)
         for key in [k for k in runtime.targets if k not in tasks]:
             runtime.targets.pop(key)
-            if key in runtime.keyed:
-                keyed, uuid = runtime.keyed.pop(key), runtime.uuids.get(key)
-                if uuid is not None:
-                    keyed.index.drop(uuid)
+            keyed, uuid = runtime.keyed.pop(key, None), runtime.uuids.get(key)
+            indexes = [keyed.index] if keyed is not None else []
+            indexes += [found.index for found in runtime.lookups.pop(key, {}).values()]
+            for index in indexes if uuid is not None else ():
+                index.drop(str(uuid))
         for key, feed in feeds.items():
             if key not in runtime.feeds:
                 kind = ConnectorFeed if isinstance(feed.object, Connector) else OpenFeed

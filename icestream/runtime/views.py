@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from icestream.functions.expressions import ColumnRef
 from icestream.lake.fold import DELETE, OFFSET, OP, PARTITION, STREAM, UPSERT
 from icestream.plan.logical import Lookup, Node, Scan, walk
 from icestream.plan.maintain import WEIGHT, State, Times
@@ -18,32 +19,65 @@ from icestream.types import backtick, stored_spark_type
 Face = Callable[[str, str, int], DataFrame]
 """(relation, old | new | delta, how often it is read) → its rows; those of a delta with their weight."""
 
+Find = Callable[[str, str, Sequence[str], Sequence[str], DataFrame], DataFrame]
+"""(relation, old | new, columns of the key, columns, keys) → the rows of those keys, and perhaps others."""
 
-def changes(
-    stage: Stage,
-    states: Mapping[str, State],
-    face: Face,
-    spark: SparkSession,
-    *,
-    first: bool,
-    times: Times,
-    now: str,
-    name: str,
-) -> DataFrame | None:
-    """What comes and goes in the stage's table: its columns as they are stored, and the weight. None: nothing."""
-    plan = stage.changes(states, first=first, times=times)
-    if plan is None:
-        return None
-    inputs: dict[str, str] = {}
-    for number, (at, times) in enumerate(_read(plan).items()):
-        relation, _, which = at.rpartition("@")
-        inputs[at] = f"icestream_{name}_{number}"
-        face(relation, which, times).createOrReplaceTempView(inputs[at])
-    frame = spark.sql(render(plan, inputs, now=now))
-    stored = [
-        F.col(backtick(c.name)).cast(stored_spark_type(c.type)).alias(c.name) for c in stage.columns
-    ]
-    return frame.select(*stored, F.col(WEIGHT))
+
+class Computation:
+    """How the changes of a stage are computed: the frames that its plan reads."""
+
+    def __init__(self, spark: SparkSession, face: Face, find: Find, now: str, name: str) -> None:
+        self.spark = spark
+        self.face = face
+        self.find = find
+        self.now = now
+        self.name = name
+        self._inputs: dict[str, str] = {}
+        self._found: dict[Lookup, Scan] = {}
+
+    def changes(
+        self, stage: Stage, states: Mapping[str, State], *, first: bool, times: Times
+    ) -> DataFrame | None:
+        """What comes and goes in the stage's table: its columns as they are stored, and the weight. None: nothing."""
+        plan = stage.changes(states, first=first, times=times)
+        if plan is None:
+            return None
+        self._open(plan)
+        frame = self._frame(self._resolved(plan))
+        stored = [
+            F.col(backtick(c.name)).cast(stored_spark_type(c.type)).alias(c.name)
+            for c in stage.columns
+        ]
+        return frame.select(*stored, F.col(WEIGHT))
+
+    def _open(self, plan: Node) -> None:
+        """Give every face of a relation that the plan scans a name in the session."""
+        scanned = Counter(n.relation for n in walk(plan) if isinstance(n, Scan))
+        for at, uses in scanned.items():
+            relation, _, which = at.rpartition("@")
+            self._keep(at, self.face(relation, which, uses))
+
+    def _resolved(self, node: Node) -> Node:
+        """The plan with every look-up in the place of a scan of what was found."""
+        node = node.with_inputs([self._resolved(i) for i in node.inputs])
+        if not isinstance(node, Lookup):
+            return node
+        if node not in self._found:
+            relation, _, which = node.relation.rpartition("@")
+            stored = [i.expr.name for i in node.items if isinstance(i.expr, ColumnRef)]
+            columns = sorted(dict.fromkeys(stored))
+            rows = self.find(relation, which, node.on, columns, self._frame(node.keys))
+            at = f"{node.relation}?{len(self._found)}"
+            self._keep(at, rows)
+            self._found[node] = Scan(at, node.name, node.items)
+        return self._found[node]
+
+    def _frame(self, plan: Node) -> DataFrame:
+        return self.spark.sql(render(plan, self._inputs, now=self.now))
+
+    def _keep(self, at: str, frame: DataFrame) -> None:
+        self._inputs[at] = f"icestream_{self.name}_{len(self._inputs)}"
+        frame.createOrReplaceTempView(self._inputs[at])
 
 
 def as_changes(frame: DataFrame) -> DataFrame:
@@ -56,8 +90,3 @@ def as_changes(frame: DataFrame) -> DataFrame:
         F.lit(0).alias(PARTITION),
         F.lit(0).cast("bigint").alias(OFFSET),
     )
-
-
-def _read(plan: Node) -> Counter[str]:
-    """Every face of a relation that a plan reads, and how often."""
-    return Counter(n.relation for n in walk(plan) if isinstance(n, Scan | Lookup))
