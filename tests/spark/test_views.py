@@ -18,7 +18,7 @@ from tests.golden_views import GoldenCase, cases
 from tests.spark_session import spark
 
 __all__ = ["spark"]
-pytestmark = [pytest.mark.spark, pytest.mark.skip(reason="views are not maintained yet")]
+pytestmark = pytest.mark.spark
 
 CASES = [case for case in cases() if os.environ.get("ONLY", "") in case.name]
 
