@@ -185,7 +185,7 @@ def test_random_histories(place: Place, monkeypatch: pytest.MonkeyPatch, small: 
     lookups = [place.lookup(*case.key) for case in CASES]
     before: int | None = None
     now: int | None = None
-    for step in range(12 if small == 0 else 3):
+    for step in range(8 if small == 0 else 2):
         what = r.random()
         if what < 0.2 and now is not None:
             place.compact()

@@ -161,7 +161,7 @@ def live(snapshot: int, files: dict[str, Bits]) -> LiveFiles:
 
 def test_what_any_of_the_snapshots_needs_is_kept(tmp_path: Path, monkeypatch: Any) -> None:
     """Rows that the newest snapshot no longer has, but one before it does: deleted, or in a file that is gone."""
-    content = {
+    content: dict[str, list[tuple[float | None, str]]] = {
         "compacted": [(1.0, "x0"), (1.0, "x1")],
         "marked": [(1.0, "m0"), (1.0, "m1"), (1.0, "m2")],
         "forgotten": [(1.0, "f0"), (9.0, "")],
