@@ -9,10 +9,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable
 
+import pyarrow as pa
+
 from icestream.connectors.files_read import FileEntry
 from icestream.errors import LakeError
+from icestream.lake import small
 from icestream.lake.catalogs import LAKE, OWNER, SYSTEM, Lake
-from icestream.lake.staging import stage
 from icestream.lake.stamp import Stamp
 from icestream.types import BIGINT, VARCHAR
 
@@ -77,10 +79,18 @@ class Ledger:
 
     def _append(self, new: list[FileEntry]) -> None:
         first = len(self.files)
-        rows = [(first + i, f.path, f.size, f.modified) for i, f in enumerate(new)]
-        frame = self.lake.spark.createDataFrame(
-            rows, "sequence BIGINT, path STRING, size BIGINT, modified BIGINT"
-        ).coalesce(1)
+        rows = pa.table(
+            {
+                "sequence": pa.array(range(first, first + len(new)), pa.int64()),
+                "path": [f.path for f in new],
+                "size": pa.array([f.size for f in new], pa.int64()),
+                "modified": pa.array([f.modified for f in new], pa.int64()),
+            }
+        )
+        java = self.table.load()
+        schema = small.can_write(self.table, java)
+        assert schema is not None
+        staged = small.write(self.table, java, schema, rows)
         stamp = Stamp(
             pipeline=f"files:{self.key}",
             incarnation=0,
@@ -89,6 +99,6 @@ class Ledger:
             time=time.time_ns() // 1000,
             rows=len(new),
         )
-        self._head = self.table.append(stage(frame, self.table).files, stamp, self._head)
+        self._head = self.table.append(staged.files, stamp, self._head)
         self.files += new
         self.seen |= {f.path: f for f in new}

@@ -11,11 +11,12 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 
+import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from icestream.errors import NotSupportedError, RangeLostError
-from icestream.lake import vectors
+from icestream.lake import small, vectors
 from icestream.lake.files import LiveFile, LiveFiles, live_rows, rows_at
 from icestream.lake.fold import DELETE, OFFSET, OP, PARTITION, STREAM, UPSERT
 from icestream.lake.jvm import JavaObject, iterate
@@ -85,6 +86,30 @@ def delta(
     return frame
 
 
+def few(
+    table: LakeTable, start: int, end: int, schema: pa.Schema, known: Mapping[str, LiveFile]
+) -> pa.Table | None:
+    """What `delta` gives, read by the driver itself. None: that is for Spark to do."""
+    java = table.load()
+    found: list[pa.Table] = []
+    for number, segment in enumerate(_segments(table, java, start, end)):
+        for op, chosen in segment.chosen(table, java, known):
+            rows = small.read(schema, chosen)
+            if rows is None:
+                return None
+            count = len(rows)
+            marks = {
+                OP: pa.array([op] * count, pa.int8()),
+                STREAM: pa.array([""] * count, pa.string()),
+                PARTITION: pa.array([0] * count, pa.int32()),
+                OFFSET: pa.array([number] * count, pa.int64()),
+            }
+            for name, column in marks.items():
+                rows = rows.append_column(name, column)
+            found.append(rows)
+    return pa.concat_tables(found) if found else None
+
+
 def changed(table: LakeTable, start: int | None, end: int | None) -> int:
     """About how many rows came and went in (start, end], as the snapshots say."""
     total, within = 0, False
@@ -152,19 +177,44 @@ class _Segment:
         known: Mapping[str, LiveFile],
     ) -> Iterator[DataFrame]:
         """The rows that went, then those that came."""
-        gone = self._gone(table, java)
+        gone = self._from(self._gone(table, java), table, java, known)
         if gone:
-            files = {location: LiveFile.of(file) for location, file in self.removed.items()}
-            if not gone.keys() <= files.keys() | known.keys():
-                known = LiveFiles(table, java, self.last)
-            chosen = [(files.get(loc) or known[loc], bits) for loc, bits in gone.items()]
-            frame = held.enter_context(rows_at(table, java, chosen))
+            frame = held.enter_context(rows_at(table, java, gone))
             yield _as_changes(frame, DELETE, F.lit(number))
         if self.added:
             paired = [(f, self.vector.get(location)) for location, f in self.added.items()]
             fresh = [LiveFile.of(f, [] if v is None else [v]) for f, v in paired]
             frame = held.enter_context(live_rows(table, java, fresh))
             yield _as_changes(frame, UPSERT, F.lit(number))
+
+    def chosen(
+        self, table: LakeTable, java: JavaObject, known: Mapping[str, LiveFile]
+    ) -> Iterator[tuple[int, list[tuple[LiveFile, Bits | None]]]]:
+        """Where the rows that went are, then where those are that came; None: all rows of a file."""
+        yield DELETE, list(self._from(self._gone(table, java), table, java, known))
+        came: list[tuple[LiveFile, Bits | None]] = []
+        for location, file in self.added.items():
+            dead = self.vector.get(location)
+            bits: Bits | None = None
+            if dead is not None:
+                bits = Bits()
+                bits.add_range(0, file.recordCount())
+                bits -= vectors.read(java, [dead], location, table.jvm)
+            came.append((LiveFile.of(file), bits))
+        yield UPSERT, came
+
+    def _from(
+        self,
+        gone: Mapping[str, Bits],
+        table: LakeTable,
+        java: JavaObject,
+        known: Mapping[str, LiveFile],
+    ) -> list[tuple[LiveFile, Bits]]:
+        """Positions with the files they are in."""
+        files = {location: LiveFile.of(file) for location, file in self.removed.items()}
+        if not gone.keys() <= files.keys() | known.keys():
+            known = LiveFiles(table, java, self.last)
+        return [(files.get(loc) or known[loc], bits) for loc, bits in gone.items()]
 
     def _gone(self, table: LakeTable, java: JavaObject) -> dict[str, Bits]:
         """Positions of files from before the segment that were live then and are not any more."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Generic, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -20,7 +21,7 @@ from pyspark.sql import functions as F
 
 from icestream import faults
 from icestream.errors import ConnectorError, SqlError
-from icestream.lake import vectors
+from icestream.lake import small, vectors
 from icestream.lake.files import LiveFile, LiveFiles, replaced, rows_at
 from icestream.lake.fold import (
     CHANGE_SCHEMA,
@@ -39,7 +40,7 @@ from icestream.lake.fold import (
 )
 from icestream.lake.index import KeyIndex
 from icestream.lake.jvm import JavaObject
-from icestream.lake.runs import Hits, Run, probe
+from icestream.lake.runs import Hits, LostRun, Run, probe
 from icestream.lake.staging import Staged, stage
 from icestream.lake.stamp import Stamp
 from icestream.lake.table import EMPTY, HeadMoved, LakeTable
@@ -55,6 +56,11 @@ EXPECTED = 20
 """Epochs after one with untold values that begin by fetching stored rows."""
 
 
+def AS_IT_IS(frame: DataFrame) -> DataFrame:
+    """The frame."""
+    return frame
+
+
 @dataclass(frozen=True)
 class Changes:
     """Changes to apply: a frame with the columns of CHANGE_SCHEMA beside `columns`, and what is known of it."""
@@ -67,8 +73,10 @@ class Changes:
     """Counts, once the frame was read, changes that empty the table."""
     unset: Accumulator[int] | None = None
     """Counts, once the frame was read, values that a change does not tell."""
-    finish: Callable[[DataFrame], DataFrame] = field(default=lambda frame: frame)
+    finish: Callable[[DataFrame], DataFrame] = field(default=AS_IT_IS)
     """From `columns` to all columns of the table; others pass through."""
+    unbounded: bool = False
+    """Whether there may be far more than `count` says: one row of a join may have many partners."""
 
 
 @dataclass(frozen=True)
@@ -163,6 +171,11 @@ class KeyedTable:
         return self._live
 
     def _stage(self, frame: DataFrame, changes: Changes, live: LiveFiles) -> StagedChanges:
+        if changes.count is not None and changes.count <= small.FEW and changes.finish is AS_IT_IS:
+            schema = small.can_write(self.table, live.java)
+            staged_here = self._stage_here(frame, changes, live, schema) if schema else None
+            if staged_here is not None:
+                return staged_here
         for _ in range(ATTEMPTS):
             found = self.table.jvm.spark.sparkContext.accumulator({}, _Union())
             vanished = self.table.jvm.spark.sparkContext.accumulator(0)
@@ -176,6 +189,31 @@ class KeyedTable:
                     raise
         else:
             raise self._damaged()
+        return self._mark(staged, found.value, live, staged.rows + vanished.value)
+
+    def _stage_here(
+        self, frame: DataFrame, changes: Changes, live: LiveFiles, schema: pa.Schema
+    ) -> StagedChanges | None:
+        """The same by the driver itself, for few changes; None if they come to more than that."""
+        rows = frame.filter(F.col(OP) != TRUNCATE)
+        collected = (rows.limit(small.AT_MOST + 1) if changes.unbounded else rows).toArrow()
+        if len(collected) > small.AT_MOST:
+            return None
+        for _ in range(ATTEMPTS):
+            found: _Sum[dict[int, Bits]] = _Sum({}, _Union().addInPlace)
+            vanished: _Sum[int] = _Sum(0, int.__add__)
+            work = self._work(changes.columns, live, found, vanished)
+            try:
+                made = list(work.run(iter(collected.to_batches())))
+                break
+            except LostRun as error:
+                if not self._mend(error, live):
+                    raise
+        else:
+            raise self._damaged()
+        table = pa.Table.from_batches(made) if made else schema.empty_table()
+        staged = small.write(self.table, live.java, schema, table)
+        faults.reach("files-written")
         return self._mark(staged, found.value, live, staged.rows + vanished.value)
 
     def _mark(
@@ -230,8 +268,8 @@ class KeyedTable:
         self,
         columns: tuple[str, ...],
         live: LiveFiles,
-        found: Accumulator[dict[int, Bits]],
-        vanished: Accumulator[int],
+        found: Accumulator[dict[int, Bits]] | _Sum[dict[int, Bits]],
+        vanished: Accumulator[int] | _Sum[int],
     ) -> _Work:
         numbers = self.index.numbers(live)
         dead = {
@@ -398,6 +436,21 @@ class _Union(AccumulatorParam):  # type: ignore[misc]
         return one
 
 
+T = TypeVar("T")
+
+
+@dataclass
+class _Sum(Generic[T]):
+    """An accumulator in the driver."""
+
+    value: T
+    plus: Callable[[T, T], T]
+
+    def add(self, more: T) -> None:
+        """Take more in."""
+        self.value = self.plus(self.value, more)
+
+
 @dataclass(frozen=True)
 class _Work:
     """What an executor does with the changes of the keys it got."""
@@ -409,8 +462,8 @@ class _Work:
     first: Mapping[int, int | None]
     """The first row id of each file that counts. An index from before the table had row ids does not know them."""
     dead: Mapping[int, bytes]
-    found: Accumulator[dict[int, Bits]]
-    vanished: Accumulator[int]
+    found: Accumulator[dict[int, Bits]] | _Sum[dict[int, Bits]]
+    vanished: Accumulator[int] | _Sum[int]
 
     def run(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The new rows; the positions of the old ones are added to `found`."""

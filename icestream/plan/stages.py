@@ -494,8 +494,8 @@ def grows(node: Node, facts: Facts) -> bool:
             return not node.aggregates and bool(node.groups) and grows(node.input, facts)
         case Join(temporal=True):
             return grows(node.left, facts)
-        case Join(kind="left" | "anti"):
-            return False
+        case Join(kind="left" | "anti" | "semi"):
+            return False  # a semi join only gains rows, but its rule also takes back what it gives again
     return all(grows(i, facts) for i in node.inputs)
 
 

@@ -14,23 +14,28 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
 from pyspark import StorageLevel, inheritable_thread_target
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.types import _parse_datatype_string as parse_type
 
 from icestream import faults
 from icestream.catalog.graph import Plan, Task
 from icestream.catalog.objects import Watermark
 from icestream.errors import ConnectorError
 from icestream.functions.spark import render as render_expr
-from icestream.lake.changes import appended, changed, changes, delta
-from icestream.lake.fold import OFFSET, OP, PARTITION, STREAM, UPSERT
-from icestream.lake.keyed import Changes, KeyedTable, StagedChanges
+from icestream.lake import small
+from icestream.lake.changes import appended, changed, changes, delta, few
+from icestream.lake.columns import row_type
+from icestream.lake.fold import CHANGE_SCHEMA, OFFSET, OP, PARTITION, STREAM, UPSERT
+from icestream.lake.keyed import AS_IT_IS, Changes, KeyedTable, StagedChanges
 from icestream.lake.log import EpochLog
 from icestream.lake.lookup import Lookup
+from icestream.lake.small import FEW
 from icestream.lake.staging import Staged, stage
 from icestream.lake.stamp import ObjectAt, Offset, Range, Record, Stamp
 from icestream.lake.table import HeadMoved, LakeTable
@@ -46,8 +51,6 @@ from icestream.types import backtick
 
 T = TypeVar("T")
 PARALLEL = 4
-FEW = 2_000
-"""Changes that are handed on through the driver instead of being read again."""
 BEGUN = "!begun"
 """The name under which it is kept whether a view has been computed at all."""
 CLOCK = "!clock"
@@ -124,6 +127,8 @@ class Epoch:
         self._reads: list[tuple[str, Range]] = []
         self._commits = 0
         self._deltas: dict[tuple[str, str], DataFrame] = {}
+        self._at_hand: set[tuple[str, str]] = set()
+        """Deltas that the driver holds itself."""
         self._lock = threading.RLock()
         self._wholes: dict[str, DataFrame] = {}
         self._late: dict[tuple[str, str, int | None], tuple[int | None, int]] = {}
@@ -295,7 +300,7 @@ class Epoch:
         if task.stage is not None:
             assert isinstance(target, LakeTable)
             rows = self._maintained(task, ranges)
-            return None if rows is None else stage(rows.drop(WEIGHT), target)
+            return None if rows is None else self._appended(task, ranges, rows.drop(WEIGHT), target)
         if task.destination is not None:
             frame = self._destined(task, ranges)
             if frame is None:
@@ -305,6 +310,20 @@ class Epoch:
         if isinstance(target, LakeTable):
             return stage(frame, target)
         return target.write(frame, self.cut.epoch)
+
+    def _appended(
+        self, task: Task, ranges: Mapping[str, Range], rows: DataFrame, table: LakeTable
+    ) -> Staged:
+        """Rows that are added; few of them by the driver itself."""
+        count = self._count_changes(task, ranges)
+        if count is not None and count <= FEW:
+            java = table.load()
+            schema = small.can_write(table, java)
+            if schema is not None:
+                found = rows.limit(small.AT_MOST + 1).toArrow()
+                if len(found) <= small.AT_MOST:
+                    return small.write(table, java, schema, found)
+        return stage(rows, table)
 
     def _frame(self, task: Task, ranges: Mapping[str, Range]) -> DataFrame:
         """The task's new rows. Its query is linear, so its delta is the query over its inputs' deltas."""
@@ -326,17 +345,19 @@ class Epoch:
         count = self._count_changes(task, ranges)
         if task.stage is not None:
             found = self._maintained(task, ranges)
-            few = count if count is not None and count <= FEW else None
-            return None if found is None else Changes(as_changes(found), columns, few)
+            if found is None:
+                return None
+            at_once = count if count is not None and count <= FEW else None
+            return Changes(as_changes(found), columns, at_once, unbounded=not task.stage.netted)
         if task.changes is None:
             (key,) = task.feeds
             feed, rows = self.runtime.feeds[key], self._rows[self._read(key, ranges[key])]
             told = tuple(c.name for c in task.object.columns if c.generated is None)
             now = _timestamp(self.cut.time)
-            return Changes(
-                rows.frame, told, count, rows.truncates, rows.unset,
-                finish=lambda frame: feed.generate(frame, now),
-            )  # fmt: skip
+            finish = AS_IT_IS
+            if len(told) < len(task.object.columns):
+                finish = partial(feed.generate, now=now)
+            return Changes(rows.frame, told, count, rows.truncates, rows.unset, finish)
         frames = {
             k: self._rows[self._read(k, ranges[k], as_changes=True)].frame for k in task.feeds
         }
@@ -453,18 +474,34 @@ class Epoch:
 
     def _read_delta(self, key: str, range: Range) -> DataFrame:
         frame = self._delta(key, range)
-        hidden = (OP, STREAM, PARTITION, OFFSET)
-        columns = [F.col(backtick(c)) for c in frame.columns if c not in hidden]
-        frame = frame.select(*columns, F.col(OP).cast("int").alias(WEIGHT))
+        marks = (OP, STREAM, PARTITION, OFFSET)
+        columns = [F.col(backtick(c)) for c in frame.columns if c not in marks]
+        weighed = frame.select(*columns, F.col(OP).cast("int").alias(WEIGHT))
+        if (key, repr(range)) in self._at_hand:
+            return weighed
+        weighed = weighed.persist(StorageLevel.MEMORY_AND_DISK)
+        self._held.callback(weighed.unpersist)
+        return weighed
+
+    def _read_few(self, key: str, range: Range) -> DataFrame | None:
+        """Few changes, read by the driver itself."""
         table = self.runtime.targets[key]
         assert isinstance(table, LakeTable)
-        count = changed(table, range.start["snapshot"], range.end["snapshot"])
-        if count <= FEW:
-            rows = frame.toArrow()
-            return self.runtime.spark.createDataFrame(rows, frame.schema)
-        frame = frame.persist(StorageLevel.MEMORY_AND_DISK)
-        self._held.callback(frame.unpersist)
-        return frame
+        start, end = range.start["snapshot"], range.end["snapshot"]
+        if start is None or changed(table, start, end) > FEW:
+            return None
+        java = table.load()
+        schema = small.can_write(table, java)
+        known = self.runtime.keyed[key].known if key in self.runtime.keyed else {}
+        rows = None if schema is None else few(table, start, end, schema, known)
+        if rows is None or schema is None:
+            return None
+        columns = row_type(table, java, schema.names)
+        for name, type in CHANGE_SCHEMA.items():
+            if name in rows.column_names:
+                columns = columns.add(name, parse_type(type))
+        self._at_hand.add((key, repr(range)))
+        return self.runtime.spark.createDataFrame(rows, columns)
 
     def _count_changes(self, task: Task, ranges: Mapping[str, Range]) -> int | None:
         """About how many changes there are, where that is known beforehand."""
@@ -521,6 +558,10 @@ class Epoch:
     def _delta(self, key: str, range: Range) -> DataFrame:
         """What was added to a stored object and what went, read back from its own commits."""
         (task,) = [t for t in self.runtime.plan.tasks if t.key == key]
+        at_hand = self._read_few(key, range)
+        if at_hand is not None:
+            faults.reach("delta-read")
+            return at_hand
         if task.grows:
             return appended(self._added(key, range))
         table = self.runtime.targets[key]

@@ -1,0 +1,144 @@
+"""Few rows, without a Spark job: data files written and read by the driver itself.
+
+A job costs about as much for five rows as for fifty thousand. What fits into one small file of a plain table is
+written here, with the same columns, field ids and statistics as Spark's writer gives it; anything else is Spark's.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import uuid
+from collections.abc import Mapping, Sequence
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from icestream.lake.files import LiveFile
+from icestream.lake.jvm import JavaObject
+from icestream.lake.staging import LINEAGE, Staged
+from icestream.lake.table import LakeTable
+from icestream.lake.vectors import Bits
+
+FEW = 2_000
+"""Changes that the driver handles itself."""
+AT_MOST = 50_000
+"""Rows that few changes may come to before Spark takes over."""
+READABLE = 4_000_000
+"""Bytes of data files that the driver reads to see which rows have gone."""
+
+_TYPES = {
+    "boolean": pa.bool_(),
+    "int": pa.int32(),
+    "long": pa.int64(),
+    "float": pa.float32(),
+    "double": pa.float64(),
+    "date": pa.date32(),
+    "timestamp": pa.timestamp("us"),
+    "timestamptz": pa.timestamp("us", "UTC"),
+    "string": pa.string(),
+    "binary": pa.binary(),
+}
+_DECIMAL = re.compile(r"decimal\((\d+), ?(\d+)\)")
+_LINEAGE_IDS = {"_row_id": 2147483540, "_last_updated_sequence_number": 2147483539}
+
+
+def arrow_schema(text: str) -> pa.Schema | None:
+    """The table's columns as Arrow's, with their field ids; None if there is one that only Spark can write."""
+    fields: list[pa.Field] = []
+    for field in json.loads(text)["fields"]:
+        kind = field["type"]
+        found = _TYPES.get(kind) if isinstance(kind, str) else None
+        if isinstance(kind, str) and (match := _DECIMAL.match(kind)):
+            found = pa.decimal128(int(match[1]), int(match[2]))
+        if found is None:
+            return None
+        fields.append(_field(field["name"], found, field["id"], nullable=not field["required"]))
+    return pa.schema(fields)
+
+
+def _field(name: str, type: pa.DataType, id: int, *, nullable: bool = True) -> pa.Field:
+    return pa.field(name, type, nullable, {"PARQUET:field_id": str(id)})
+
+
+def can_write(table: LakeTable, java: JavaObject) -> pa.Schema | None:
+    """The schema to write few rows of a table with; None if that is to be left to Spark."""
+    spec = java.spec()
+    if not spec.isUnpartitioned() or java.sortOrder().isSorted():
+        return None
+    return arrow_schema(str(table.jvm.iceberg.SchemaParser.toJson(java.schema())))
+
+
+def write(table: LakeTable, java: JavaObject, schema: pa.Schema, rows: pa.Table) -> Staged:
+    """Write rows as one data file that belongs to no snapshot yet. Columns that `rows` lacks are NULL."""
+    if not len(rows):
+        return Staged([], 0, 0)
+    fields = list(schema)
+    if java.operations().current().formatVersion() >= 3:
+        fields += [_field(n, pa.int64(), _LINEAGE_IDS[n]) for n in LINEAGE]
+    have = set(rows.column_names)
+    columns = [
+        rows[f.name].cast(f.type) if f.name in have else pa.nulls(len(rows), f.type) for f in fields
+    ]
+    for field, column in zip(fields, columns, strict=True):
+        if not field.nullable and column.null_count:
+            raise ValueError(f"column {field.name} of {table.name} must not be NULL")
+    out = io.BytesIO()
+    made = pa.table(columns, pa.schema(fields))
+    pq.write_table(
+        made, out, compression="zstd", store_decimal_as_integer=True, use_dictionary=False
+    )
+    location = java.locationProvider().newDataLocation(f"{uuid.uuid4()}.parquet")
+    stream = java.io().newOutputFile(location).createOrOverwrite()
+    stream.write(out.getvalue())
+    stream.close()
+    iceberg = table.jvm.iceberg
+    written = java.io().newInputFile(location)
+    metrics = iceberg.parquet.ParquetUtil.fileMetrics(written, iceberg.MetricsConfig.forTable(java))
+    builder = iceberg.DataFiles.builder(java.spec()).withInputFile(written)
+    file = builder.withFormat("parquet").withMetrics(metrics).build()
+    return Staged([file], len(rows), len(out.getvalue()))
+
+
+def read(schema: pa.Schema, chosen: Sequence[tuple[LiveFile, Bits | None]]) -> pa.Table | None:
+    """Rows at chosen positions of data files (None: all of them), with the table's columns; None if that is too much
+    for the driver, or if a file is not like the table is now."""
+    sizes = sum(file.java.fileSizeInBytes() for file, _ in chosen)
+    if sizes > READABLE:
+        return None
+    parts: list[pa.Table] = []
+    for file, bits in chosen:
+        found = _file(file.location, schema)
+        if found is None:
+            return None
+        parts.append(found if bits is None else found.take(pa.array(bits.to_array(), pa.int64())))
+    return pa.concat_tables(parts) if parts else _plain(schema).empty_table()
+
+
+def _file(location: str, schema: pa.Schema) -> pa.Table | None:
+    if not location.startswith(("file:", "/")):
+        return None
+    path = "/" + location.removeprefix("file:").lstrip("/")
+    found = pq.ParquetFile(path)
+    names = _names(found.schema_arrow)
+    ids = [int(f.metadata[b"PARQUET:field_id"]) for f in schema]
+    if any(i not in names for i in ids):
+        return None
+    table = found.read(columns=[names[i] for i in ids])
+    columns = [table[names[i]].cast(f.type) for i, f in zip(ids, schema, strict=True)]
+    return pa.table(columns, _plain(schema))
+
+
+def _plain(schema: pa.Schema) -> pa.Schema:
+    return pa.schema([pa.field(f.name, f.type) for f in schema])
+
+
+def _names(schema: pa.Schema) -> Mapping[int, str]:
+    """The columns of a file by their field ids."""
+    found: dict[int, str] = {}
+    for field in schema:
+        text = (field.metadata or {}).get(b"PARQUET:field_id")
+        if text is not None:
+            found[int(text)] = field.name
+    return found
