@@ -1,7 +1,7 @@
 """The golden cases of views, `tests/sql/<feature>/*.sql`: the same rows in the end, however the history is cut.
 
 All cases share one pipeline a cut, which is stopped and resumed in the middle. See `tests.golden_views` for the files,
-and `tests/unit/plan/test_golden_views.py` for what the cases expect. ONLY=joins runs the cases of that name alone.
+and `tests/unit/plan/test_golden_views.py` for what the cases expect. ONLY=joins,views runs those cases alone.
 """
 
 from __future__ import annotations
@@ -18,9 +18,10 @@ from tests.golden_views import GoldenCase, cases
 from tests.spark_session import spark
 
 __all__ = ["spark"]
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(1800)]
 
-CASES = [case for case in cases() if os.environ.get("ONLY", "") in case.name]
+ONLY = os.environ.get("ONLY", "").split(",")
+CASES = [case for case in cases() if any(part in case.name for part in ONLY)]
 
 
 def wrong(running: Running, case: GoldenCase, *, end: bool) -> list[str]:

@@ -33,7 +33,7 @@ from tests.shapes import (
 from tests.spark_session import spark
 
 __all__ = ["spark"]
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(1800)]
 
 EPOCHS = 3
 SAMPLE = 5  # every so many views are also asked for as queries, run in another cut, and made again
