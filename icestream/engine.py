@@ -21,6 +21,7 @@ from icestream.connectors.iceberg_options import needs_aws
 from icestream.errors import FencedError, NotSupportedError, SqlError
 from icestream.observe import status as observe
 from icestream.observe.report import EpochReport
+from icestream.plan.explain_stages import notices
 from icestream.result import Result
 from icestream.runtime.lock import HomeLock
 from icestream.sql import parse
@@ -122,6 +123,8 @@ class Engine:
             self.catalog.learn(change)
             pending.append(change)
             note = delivery(change.object)
+            for text in notices(getattr(change.object, "stages", ()), f"{kind} {name}"):
+                self.notice(text)
             return Result(message=f"CREATE {kind.upper()} {name}{f' ({note})' if note else ''}")
         if change.difference:
             if getattr(statement, "if_not_exists", False):

@@ -197,3 +197,9 @@ class Broken(Object):
 
     error: IcestreamError
     kind: str = "object"
+
+
+def hidden_table(object: Object, relation: str) -> str:
+    """The name of the table of a stage that is not the object's own."""
+    number = relation.removeprefix(f"{object.key}/").replace("/", "_")
+    return f"{object.name}_{object.id}_{number}"

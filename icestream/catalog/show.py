@@ -15,10 +15,12 @@ from icestream.catalog.objects import (
     Source,
     Table,
     View,
+    hidden_table,
 )
 from icestream.catalog.variables import VARIABLES
 from icestream.errors import NotSupportedError, SqlError, did_you_mean
 from icestream.plan.explain import explain_node
+from icestream.plan.explain_stages import explain_stages
 from icestream.plan.query import bind_query
 from icestream.result import Result
 from icestream.sql import statements as st
@@ -120,7 +122,11 @@ def explain_object(object: Object) -> list[str]:
                 f"  dead letters → dead_letters.{object.name}",
             ]
         case MaterializedView():
-            head = f"Materialized view {object.name}: linear, append → lake.public.{object.name}"
+            closes = ", on window close" if object.emit_on_window_close else ""
+            head = (
+                f"Materialized view {object.name}: maintained{closes} → lake.public.{object.name}"
+            )
+            return [head, *("  " + line for line in explain_stages(object.stages, _tables(object)))]
         case Sink(connector="iceberg"):
             table = f"{object.settings['database.name']}.{object.settings['table.name']}"
             head = (
@@ -134,7 +140,20 @@ def explain_object(object: Object) -> list[str]:
             head = f"View {object.name}: not stored, inlined where it is read"
         case _:
             return [f"{object.kind} {object.name}"]
-    return [head, *("  " + line for line in explain_node(object.query).splitlines())]
+    body = explain_node(object.query).splitlines()
+    if isinstance(object, Sink) and object.stages:
+        body = list(explain_stages(object.stages, _tables(object)))
+    return [head, *("  " + line for line in body)]
+
+
+def _tables(object: MaterializedView | Sink) -> dict[str, str]:
+    """The table of every stage."""
+    return {
+        s.relation: f"lake.icestream.{hidden_table(object, s.relation)}"
+        if s.relation != object.key
+        else f"lake.public.{object.name}"
+        for s in object.stages
+    }
 
 
 def manner(object: Table | Sink) -> str:

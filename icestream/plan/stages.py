@@ -522,8 +522,12 @@ class _Splitter:
         self.relation = relation
         self.facts = facts
         self.made: list[Stage] = []
+        self.copies: dict[str, Stage] = {}
+        self.scans: dict[str, list[Scan]] = {}
 
     def split(self, node: Node) -> tuple[Stage, ...]:
+        for scan in (n for n in walk(node) if isinstance(n, Scan)):
+            self.scans.setdefault(scan.relation, []).append(scan)
         below, items = (node.input, node.items) if isinstance(node, Project) else (node, kept(node))
         if isinstance(below, Aggregate):
             last: Stage = self.groups(self.relation, below, items)
@@ -536,9 +540,11 @@ class _Splitter:
 
     def visit(self, node: Node, *, stored: bool) -> Node:
         """The node over stages. `stored`: its content is read, not only its changes."""
-        if stored and not self.has_content(node):
+        if stored and not self.has_content(node) and not self.is_shared(node):
             return self.scan(self.rows(node))
         match node:
+            case Scan(relation=relation) if stored and not self.facts[relation].stored:
+                return self.copied(node)
             case Scan() | Values():
                 return node
             case Aggregate():
@@ -560,6 +566,24 @@ class _Splitter:
                     below = self.scan(self.rows(below))
                 return node.with_inputs([below])
         return node.with_inputs([self.visit(i, stored=stored) for i in node.inputs])
+
+    def is_shared(self, node: Node) -> bool:
+        """Whether a source below is read in several places: then one copy of it serves them all."""
+        return any(len(self.scans.get(r, ())) > 1 for r in relations_read(node))
+
+    def copied(self, node: Scan) -> Node:
+        """The scan of a source's copy, which has all columns that the plan reads of the source."""
+        if node.relation not in self.copies:
+            types = {
+                i.expr.name: i.expr.type
+                for scan in self.scans[node.relation]
+                for i in scan.items
+                if isinstance(i.expr, ColumnRef)
+            }
+            items = tuple(Item(n, ColumnRef(x, n)) for n, x in types.items())
+            copy = Scan(node.relation, node.name, items)
+            self.copies[node.relation] = self.keep(_rows(self.name(), copy, self.facts))
+        return replace(node, relation=self.copies[node.relation].relation)
 
     def has_content(self, node: Node) -> bool:
         """Whether no part of a linear plan comes from a source that is not stored."""
@@ -676,6 +700,9 @@ HIDDEN = f"{MADE}state_"
 def _rows(relation: str, plan: Node, facts: Facts) -> Rows:
     """A stage of rows. Where only the whole row tells them apart, lists and structs are there as texts, too."""
     stage = Rows(relation, plan, dict(facts))
+    if stage.key == () and not stage.grows:
+        one = Item(f"{HIDDEN}one", whole(0, t.INTEGER))
+        return Rows(relation, Project(plan, (*kept(plan), one)), dict(facts))
     if stage.grows or stage.key is not None or all(_plain(c.type) for c in plan.columns):
         return stage
     texts = tuple(

@@ -9,7 +9,7 @@ from pyspark.sql.types import ArrayType, DataType, DecimalType, MapType, StructT
 from pyspark.sql.types import _parse_datatype_string as parse_type
 
 from icestream.catalog.graph import Task
-from icestream.catalog.objects import Connector, Sink
+from icestream.catalog.objects import Connector, Sink, hidden_table
 from icestream.connectors.base import Column, Context
 from icestream.connectors.base import Sink as OutsideSink
 from icestream.connectors.iceberg import use_catalog
@@ -33,8 +33,7 @@ def open_target(task: Task, lake: Lake) -> Target:
         assert task.destination is not None
         return destination_table(object, task.destination, lake)
     if task.stage is not None and task.key != object.key:
-        number = task.key.removeprefix(f"{object.key}/").replace("/", "_")
-        return lake.table(LAKE, SYSTEM, f"{object.name}_{object.id}_{number}", owned=True)
+        return lake.table(LAKE, SYSTEM, hidden_table(object, task.key), owned=True)
     if not isinstance(object, Sink):
         return lake.table(LAKE, object.schema, object.name, owned=True)
     if object.connector == "iceberg":

@@ -114,10 +114,14 @@ SHAPES = [
     (
         "SELECT item, customer, count(*) FROM orders GROUP BY ROLLUP (item, customer)",
         """
-        Project item, customer, count
-          Aggregate by item_2 AS item, customer_2 AS customer, grouping: count(*) AS count
-            Expand item AS item_2, customer AS customer_2 into sets (item_2, customer_2), (item_2), ()
-              Scan orders (customer, item)
+        Union all (item, customer, count)
+          Project item, customer, count
+            Aggregate by item_2 AS item, customer_2 AS customer, grouping: count(*) AS count
+              Expand item AS item_2, customer AS customer_2 into sets (item_2, customer_2), (item_2)
+                Scan orders (customer, item)
+          Project NULL AS item, NULL AS customer, count
+            Aggregate over all rows: count(*) AS count
+              Scan orders (id)
         """,
     ),
 ]
