@@ -118,6 +118,8 @@ class View:
         self.stages = stages(self.node, self.name, self.facts)
         for stage in self.stages:
             self.lake.create(stage.relation, stage.columns)
+            missing = set(stage.identity or ()) - {c.name for c in stage.columns}
+            assert not missing, f"{stage.relation} has no column {missing}"
         self.lake.tables[face(self.name, "old")] = self.lake.table(self.name)
 
     def advance(self) -> None:
@@ -188,6 +190,13 @@ class View:
             listed = ", ".join(quoted(k) for k in key) or "TRUE"
             twice = f"SELECT {listed} FROM {lake.table(stage.relation)} GROUP BY {listed} HAVING count(*) > 1"
             assert not lake.run(twice).fetchall(), f"{key} is no key of {stage.relation}"
+        elif stage.bag:
+            listed = ", ".join(map(quoted, stage.bag))
+            rows = f"SELECT DISTINCT * FROM {lake.table(stage.relation)}"
+            twice = f"SELECT {listed} FROM ({rows}) GROUP BY {listed} HAVING count(*) > 1"
+            assert not lake.run(twice).fetchall(), (
+                f"{stage.bag} do not tell {stage.relation}'s rows apart"
+            )
         if stage.grows:
             changed = lake.table(stage.relation, "delta")
             assert lake.total(changed) == lake.rows[changed], f"{stage.relation} does not only grow"

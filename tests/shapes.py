@@ -541,7 +541,6 @@ class _Writer:
         )
 
     def grouping_sets(self, depth: int) -> _Rel:
-        self.portable = False  # of nothing, the set () must still give a row: not so here yet
         source = self.item(depth)
         groups = self.some(source.cols, SIMPLE, 1, 2)
         if not groups:

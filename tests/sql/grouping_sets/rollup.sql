@@ -3,6 +3,7 @@ CREATE TABLE gs_t (id INT PRIMARY KEY, region VARCHAR, item VARCHAR, n INT);
 CREATE MATERIALIZED VIEW gs_rollup AS SELECT region, item, sum(n) AS n, count(*) AS rows FROM gs_t GROUP BY ROLLUP (region, item);
 CREATE MATERIALIZED VIEW gs_sets AS SELECT region, item, sum(n) AS n FROM gs_t GROUP BY GROUPING SETS ((region), (item));
 CREATE MATERIALIZED VIEW gs_cube AS SELECT region, count(DISTINCT item) AS items FROM gs_t GROUP BY CUBE (region);
+CREATE MATERIALIZED VIEW gs_none AS SELECT region, count(*) AS rows FROM gs_t WHERE n > 100 GROUP BY ROLLUP (region);
 
 -- + gs_t: 1 | north | tea | 1
 -- + gs_t: 2 | north | NULL | 2
@@ -25,3 +26,4 @@ CREATE MATERIALIZED VIEW gs_cube AS SELECT region, count(DISTINCT item) AS items
 -- = gs_cube: north | 1
 -- = gs_cube: south | 1
 -- = gs_cube: NULL | 2
+-- = gs_none: NULL | 0
