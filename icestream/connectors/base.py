@@ -69,6 +69,10 @@ class Source(ABC):
         """How many records [start, end) holds, if that is known without reading or because the range has just been
         read. An upper bound is fine."""
 
+    def at_most(self, start: Offset, end: Offset) -> int | None:
+        """How many records [start, end) holds at most, about, as far as that is known before reading."""
+        return self.count(start, end)
+
     def acknowledge(self, end: Offset) -> None:  # noqa: B027
         """Everything before `end` is durable in every table. Called after the epoch log's commit; may be lost."""
 

@@ -11,11 +11,12 @@ import json
 import re
 import uuid
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from icestream.lake.files import LiveFile
+from icestream.lake.files import LiveFile, RecentFiles, recent
 from icestream.lake.jvm import JavaObject
 from icestream.lake.staging import LINEAGE, Staged
 from icestream.lake.table import LakeTable
@@ -25,8 +26,10 @@ FEW = 2_000
 """Changes that the driver handles itself."""
 AT_MOST = 50_000
 """Rows that few changes may come to before Spark takes over."""
-READABLE = 4_000_000
-"""Bytes of data files that the driver reads to see which rows have gone."""
+READABLE = 1_000_000
+"""Bytes of data files that the driver reads at once."""
+HOT = 5_000
+"""Rows of a table that the driver hands to Spark itself instead of having it scanned."""
 
 _TYPES = {
     "boolean": pa.bool_(),
@@ -116,18 +119,46 @@ def read(schema: pa.Schema, chosen: Sequence[tuple[LiveFile, Bits | None]]) -> p
     return pa.concat_tables(parts) if parts else _plain(schema).empty_table()
 
 
+def content(
+    table: LakeTable, java: JavaObject, schema: pa.Schema, files: RecentFiles, snapshot: int
+) -> pa.Table | None:
+    """All rows of a small table at one of its newest snapshots; None: that is for Spark to read."""
+    lives = files.of(java, recent(table, java))
+    live = next((x for x in lives if x.snapshot == snapshot), None)
+    if live is None or any(f.equality for f in live.values()):
+        return None
+    chosen: list[tuple[LiveFile, Bits | None]] = []
+    for location, file in live.items():
+        rows: Bits | None = None
+        if file.deletes:
+            rows = Bits()
+            rows.add_range(0, file.rows)
+            rows -= live.dead(location)
+        chosen.append((file, rows))
+    return read(schema, chosen)
+
+
 def _file(location: str, schema: pa.Schema) -> pa.Table | None:
+    ids = tuple(int(f.metadata[b"PARQUET:field_id"]) for f in schema)
+    types = tuple(f.type for f in schema)
+    return _read_file(location, ids, tuple(schema.names), types)
+
+
+@lru_cache(maxsize=1024)
+def _read_file(
+    location: str, ids: tuple[int, ...], shown: tuple[str, ...], types: tuple[pa.DataType, ...]
+) -> pa.Table | None:
+    """The columns of a data file. It never changes, and is small, so it is kept."""
     if not location.startswith(("file:", "/")):
         return None
     path = "/" + location.removeprefix("file:").lstrip("/")
     found = pq.ParquetFile(path)
     names = _names(found.schema_arrow)
-    ids = [int(f.metadata[b"PARQUET:field_id"]) for f in schema]
     if any(i not in names for i in ids):
         return None
     table = found.read(columns=[names[i] for i in ids])
-    columns = [table[names[i]].cast(f.type) for i, f in zip(ids, schema, strict=True)]
-    return pa.table(columns, _plain(schema))
+    columns = [table[names[i]].cast(x) for i, x in zip(ids, types, strict=True)]
+    return pa.table(columns, pa.schema(list(zip(shown, types, strict=True))))
 
 
 def _plain(schema: pa.Schema) -> pa.Schema:

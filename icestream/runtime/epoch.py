@@ -31,11 +31,12 @@ from icestream.functions.spark import render as render_expr
 from icestream.lake import small
 from icestream.lake.changes import appended, changed, changes, delta, few
 from icestream.lake.columns import row_type
+from icestream.lake.files import RecentFiles
 from icestream.lake.fold import CHANGE_SCHEMA, OFFSET, OP, PARTITION, STREAM, UPSERT
 from icestream.lake.keyed import AS_IT_IS, Changes, KeyedTable, StagedChanges
 from icestream.lake.log import EpochLog
 from icestream.lake.lookup import Lookup
-from icestream.lake.small import FEW
+from icestream.lake.small import FEW, HOT
 from icestream.lake.staging import Staged, stage
 from icestream.lake.stamp import ObjectAt, Offset, Range, Record, Stamp
 from icestream.lake.table import HeadMoved, LakeTable
@@ -53,6 +54,8 @@ T = TypeVar("T")
 PARALLEL = 4
 BEGUN = "!begun"
 """The name under which it is kept whether a view has been computed at all."""
+QUICK = {"spark.sql.adaptive.enabled": "false", "spark.sql.shuffle.partitions": "1"}
+"""Settings for an epoch with little in it."""
 CLOCK = "!clock"
 """When a view that depends on now() was last computed."""
 MARK = "!mark"
@@ -98,6 +101,10 @@ class Runtime:
         default_factory=dict
     )
     """Indexes of stored objects by other columns than their key, by object."""
+    files: dict[str, RecentFiles] = field(default_factory=dict)
+    """What is known of the files of stored objects that are looked up."""
+    hot: dict[str, tuple[int, DataFrame]] = field(default_factory=dict)
+    """The content of small tables, and the snapshot it is of."""
 
     def lookup(self, key: str, on: Sequence[str], columns: Sequence[str]) -> Lookup:
         """The rows of a stored object by the values of some columns."""
@@ -106,8 +113,16 @@ class Runtime:
         if at not in own:
             table = self.targets[key]
             assert isinstance(table, LakeTable)
-            own[at] = Lookup(table, on, columns, self.indexes)
+            own[at] = Lookup(table, on, columns, self.indexes, files=self.files_of(key))
         return own[at]
+
+    def files_of(self, key: str) -> RecentFiles:
+        """The files of a stored object's newest snapshots."""
+        if key not in self.files:
+            table = self.targets[key]
+            assert isinstance(table, LakeTable)
+            self.files[key] = RecentFiles(table)
+        return self.files[key]
 
 
 class Epoch:
@@ -130,6 +145,7 @@ class Epoch:
         self._at_hand: set[tuple[str, str]] = set()
         """Deltas that the driver holds itself."""
         self._lock = threading.RLock()
+        self._sizes: dict[tuple[str, int], int] = {}
         self._wholes: dict[str, DataFrame] = {}
         self._late: dict[tuple[str, str, int | None], tuple[int | None, int]] = {}
         self._held = ExitStack()
@@ -137,13 +153,20 @@ class Epoch:
     def run(self) -> Record:
         """Execute, commit, and give the new record. Joined threads only; nothing runs on after this returns."""
         began = time.monotonic()
+        settings = QUICK if self._is_small() else {}
+        before = {name: self.runtime.spark.conf.get(name) for name in settings}
+        for name, value in settings.items():
+            self.runtime.spark.conf.set(name, value)
         try:
+            self._share()
             for level in self.runtime.plan.levels:
                 self._level([t for t in level if t.key in self.cut.due])
         finally:
             for rows in self._rows.values():
                 rows.release()
             self._held.close()
+            for name, old in before.items():
+                self.runtime.spark.conf.set(name, str(old))
         self._count_records()
         faults.reach("tables-committed")
         record = self._complete()
@@ -151,6 +174,25 @@ class Epoch:
         faults.reach("log-committed")
         self.report.seconds = time.monotonic() - began
         return record
+
+    def _is_small(self) -> bool:
+        """Whether so little has come that planning costs more than the work."""
+        for task in self.runtime.plan.tasks:
+            if task.key not in self.cut.due:
+                continue
+            for key in task.feeds:
+                range = self._feed_range(task, key)
+                count = self.runtime.feeds[key].source.at_most(range.start, range.end)
+                if count is None or count > FEW:
+                    return False
+            begun = task.stage is None or self.record.position(task.key, BEGUN)["begun"]
+            if not begun and not all(self._holds_little(k) for k in task.tables):
+                return False
+        return True
+
+    def _holds_little(self, key: str) -> bool:
+        at = self.objects[key].snapshot
+        return at is None or self._rows_of(key, at) <= HOT
 
     def _pinned(self, key: str, at: ObjectAt) -> ObjectAt:
         """The object's state with every position spelled out, before the record's own positions move on."""
@@ -167,7 +209,6 @@ class Epoch:
             self._adopt(task.key, self.stamped[task.key])
         todo = [(t, self._ranges(t)) for t in tasks if t.key not in self.stamped]
         todo = [(t, r) for t, r in todo if any(not x.empty for x in r.values())]
-        self._share(todo)
         jobs = [lambda t=t, r=r: self._execute(t, r) for t, r in todo]
         staged = self._parallel(jobs)
         letters = self._stage_letters([*todo, *((t, self.stamped[t.key].ranges) for t in done)])
@@ -200,11 +241,7 @@ class Epoch:
         """What the task has to read of each input to reach the cut."""
         ranges: dict[str, Range] = {}
         for key in task.feeds:
-            start = self.record.position(task.key, key)
-            end = self.cut.ends.get(key, self.record.sources[key])
-            if start != end:
-                end = self.runtime.feeds[key].source.advance(start, end, self.cut.limit)
-            ranges[key] = Range(start, end)
+            ranges[key] = self._feed_range(task, key)
         for key in map(stored, task.tables):
             start = self.record.position(task.key, key)
             ranges[key] = Range(start, {"snapshot": self.objects[key[1:]].snapshot})
@@ -218,6 +255,13 @@ class Epoch:
             before = self.record.position(task.key, MARK)
             ranges[MARK] = Range(before, self._marks(task, before, ranges))
         return ranges
+
+    def _feed_range(self, task: Task, key: str) -> Range:
+        start = self.record.position(task.key, key)
+        end = self.cut.ends.get(key, self.record.sources[key])
+        if start != end:
+            end = self.runtime.feeds[key].source.advance(start, end, self.cut.limit)
+        return Range(start, end)
 
     def _marks(self, task: Task, before: Offset, ranges: Mapping[str, Range]) -> Offset:
         """The watermarks of a task's inputs with this epoch; what holds for its rows is the least of them."""
@@ -262,13 +306,16 @@ class Epoch:
         before = ranges[MARK].start["inputs"].get(key)
         return frame if before is None else frame.filter(~is_late(task.marks[key], before))
 
-    def _share(self, todo: Sequence[tuple[Task, Mapping[str, Range]]]) -> None:
+    def _share(self) -> None:
         """Rows of a range that several tasks read are decoded once and kept for the others."""
         readers: dict[tuple[str, str, bool], int] = {}
-        for task, ranges in todo:
+        for task in self.runtime.plan.tasks:
+            if task.key not in self.cut.due or task.key in self.stamped:
+                continue
             for key in task.feeds:
-                if not ranges[key].empty:
-                    at = self._read(key, ranges[key], as_changes=task.changes is not None)
+                range = self._feed_range(task, key)
+                if not range.empty:
+                    at = self._read(key, range, as_changes=task.changes is not None)
                     readers[at] = readers.get(at, 0) + 1
         for at, count in readers.items():
             if count > 1:
@@ -430,11 +477,8 @@ class Epoch:
         count: int | None,
     ) -> DataFrame:
         """The rows of a stored object that have one of the keys; all rows, if that is most of them anyway."""
-        table = self.runtime.targets[key]
-        assert isinstance(table, LakeTable)
-        found = table.load().snapshot(head)
-        rows = int(found.summary().get("total-records") or 0) if found is not None else 0
-        if snapshot is None or count is None or count > rows // 4 > 0:
+        rows = 0 if head is None else self._rows_of(key, head)
+        if snapshot is None or count is None or rows <= HOT or count > rows // 4:
             return self._content(key, snapshot)
         return self.runtime.lookup(key, on, columns).rows(keys, snapshot, count)
 
@@ -450,19 +494,47 @@ class Epoch:
 
     def _was_empty(self, key: str, snapshot: int | None) -> bool:
         """Whether a table surely had no rows."""
-        if snapshot is None:
-            return True
-        table = self.runtime.targets[key]
-        assert isinstance(table, LakeTable)
-        found = table.load().snapshot(snapshot)
-        return found is not None and str(found.summary().get("total-records")) == "0"
+        return snapshot is None or self._rows_of(key, snapshot) == 0
 
     def _content(self, key: str, snapshot: int | None) -> DataFrame:
         """All rows of a stored object at a snapshot."""
         table = self.runtime.targets[key]
         assert isinstance(table, LakeTable)
+        if snapshot is not None and self._rows_of(key, snapshot) <= HOT:
+            hot = self._hot(key, table, snapshot)
+            if hot is not None:
+                return hot
         reader = self.runtime.spark.read.format("iceberg").option("snapshot-id", str(snapshot))
         return reader.load(table.sql)
+
+    def _hot(self, key: str, table: LakeTable, snapshot: int) -> DataFrame | None:
+        """A small table, read by the driver itself and kept as long as it does not change."""
+        with self._lock:
+            known = self.runtime.hot.get(key)
+            if known is not None and known[0] == snapshot:
+                return known[1]
+            java = table.load()
+            schema = small.can_write(table, java)
+            if schema is None:
+                return None
+            rows = small.content(table, java, schema, self.runtime.files_of(key), snapshot)
+            if rows is None:
+                return None
+            columns = row_type(table, java, schema.names)
+            frame = self.runtime.spark.createDataFrame(rows, columns)
+            self.runtime.hot[key] = (snapshot, frame)
+            return frame
+
+    def _rows_of(self, key: str, snapshot: int) -> int:
+        """How many rows the data files of a table hold."""
+        at = (key, snapshot)
+        if at not in self._sizes:
+            table = self.runtime.targets[key]
+            assert isinstance(table, LakeTable)
+            found = table.load().snapshot(snapshot)
+            rows = None if found is None else found.summary().get("total-records")
+            self._sizes[at] = 1 << 62 if rows is None else int(rows)
+        return self._sizes[at]
 
     def _weighed(self, key: str, range: Range, times: int) -> DataFrame:
         """What came and went in a stored object, with weights; read once for all who ask."""
@@ -506,7 +578,7 @@ class Epoch:
     def _count_changes(self, task: Task, ranges: Mapping[str, Range]) -> int | None:
         """About how many changes there are, where that is known beforehand."""
         counts = [
-            self.runtime.feeds[k].source.count(ranges[k].start, ranges[k].end) for k in task.feeds
+            self.runtime.feeds[k].source.at_most(ranges[k].start, ranges[k].end) for k in task.feeds
         ]
         for key in task.tables:
             table, at = self.runtime.targets[key], ranges[stored(key)]

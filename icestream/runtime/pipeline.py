@@ -142,6 +142,8 @@ class Pipeline:
             keyed, uuid = runtime.keyed.pop(key, None), runtime.uuids.get(key)
             indexes = [keyed.index] if keyed is not None else []
             indexes += [found.index for found in runtime.lookups.pop(key, {}).values()]
+            runtime.files.pop(key, None)
+            runtime.hot.pop(key, None)
             for index in indexes if uuid is not None else ():
                 index.drop(str(uuid))
         for key, feed in feeds.items():
