@@ -137,6 +137,8 @@ class View:
         if plan is not None:
             assert [c.name for c in plan.columns] == [*(c.name for c in stage.columns), WEIGHT]
             changes = lake.keep(render_duckdb(plan, self.inputs(stage)))
+            if stage.grows and lake.rows[changes]:  # what only grows is appended as it is
+                assert lake.total(changes) == lake.rows[changes], "a growing stage takes rows back"
             delta = self.replaced(stage, changes) if stage.netted else f"SELECT * FROM {changes}"
         lake.advance(stage.relation, delta)
         self.check(stage)
