@@ -204,7 +204,7 @@ class View:
             assert lake.total(changed) == lake.rows[changed], f"{stage.relation} does not only grow"
 
     def verify(self) -> None:
-        """The rows are those of the query as a batch, by its plan and (where DuckDB reads it) by its text."""
+        """The rows are those that the plan of its query gives as a batch."""
         names = ", ".join(quoted(c.name) for c in self.node.columns)
         found = bag(self.lake.run(f"SELECT {names} FROM {self.lake.table(self.name)}").fetchall())
         inputs = {r: self.lake.table(r) for r in relations_read(self.node)}
