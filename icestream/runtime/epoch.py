@@ -25,7 +25,7 @@ from pyspark.sql.types import _parse_datatype_string as parse_type
 
 from icestream import faults
 from icestream.catalog.graph import Plan, Task
-from icestream.catalog.objects import Watermark
+from icestream.catalog.objects import Source, Table, Watermark
 from icestream.errors import ConnectorError
 from icestream.functions.spark import render as render_expr
 from icestream.lake import small
@@ -664,10 +664,32 @@ class Epoch:
             rows = next((r for r in reads if r is not None), None)
             found: Staged | None = None
             look = rows is None or bool(self.stamped) or feed.may_have_letters(rows)
-            if look and not range.empty:
-                found = stage(feed.letters(range), self.runtime.letters[key])
+            late = self._late_letters(feed, range)
+            if (look or late is not None) and not range.empty:
+                letters = feed.letters(range)
+                letters = letters if late is None else letters.unionByName(late)
+                found = stage(letters, self.runtime.letters[key])
             result.append((feed, range, found))
         return result
+
+    def _late_letters(self, feed: OpenFeed, range: Range) -> DataFrame | None:
+        """The rows that came too late, where they are to be kept."""
+        object = feed.object
+        if not isinstance(object, Source | Table) or object.watermark is None:
+            return None
+        counted = {
+            before: count
+            for (key, at, before), (_, count) in self._late.items()
+            if (key, at) == (feed.key, repr(range))
+        }
+        before = next((b for b, count in counted.items() if count), None)
+        if before is None or object.late_rows != "keep":
+            return None
+        rows = self._rows[self._read(feed.key, range)].frame.filter(
+            is_late(object.watermark, before)
+        )
+        reason = f"late: {object.watermark.column} is before the watermark"
+        return feed.as_letters(rows, [c.name for c in object.columns], reason)
 
     # -- committing ------------------------------------------------------------------------------
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from pyspark import Accumulator, StorageLevel
@@ -125,10 +126,14 @@ class OpenFeed:
             return self.decoding.bad(raw)
         names = [c.name for c in self._declared()]
         frame = self.source.read(range.start, range.end, names).filter(~self._complete())
+        return self.as_letters(frame, names, "a column that is declared NOT NULL is NULL")
+
+    def as_letters(self, frame: DataFrame, names: Sequence[str], reason: str) -> DataFrame:
+        """Rows that were decoded, as dead letters: the payload is the row as JSON."""
         known = {
             "stream": F.lit(self.object.name),
             "payload": F.to_json(F.struct(*map(backtick, names))).cast("binary"),
-            "reason": F.lit("a column that is declared NOT NULL is NULL"),
+            "reason": F.lit(reason),
         }
         columns = [
             known.get(n, F.lit(None)).cast(spark_type(t)).alias(n) for n, t in DEAD_LETTER_COLUMNS
