@@ -15,13 +15,13 @@ from icestream.connectors.iceberg_options import catalog_type
 from icestream.connectors.registry import sink_connector
 from icestream.errors import NotSupportedError, Place, SqlError
 from icestream.functions import expressions
-from icestream.functions.expressions import ColumnRef, functions_used, is_pure
+from icestream.functions.expressions import ColumnRef, Sort, functions_used, is_pure
 from icestream.plan.keys import key_of
 from icestream.plan.linear import linear, relations_read
-from icestream.plan.logical import Filter, Item, Join, Node, Project, Scan, walk
+from icestream.plan.logical import DistinctOn, Filter, Item, Join, Node, Project, Scan, walk
 from icestream.plan.normal import normal
 from icestream.plan.query import Relation, bind_query
-from icestream.plan.rewrite import all_exprs, conjuncts
+from icestream.plan.rewrite import all_exprs, conjuncts, refs
 from icestream.plan.stages import Stage, closed, grows, stages
 from icestream.plan.watermarks import closing
 from icestream.sql import statements as st
@@ -94,6 +94,14 @@ def bind_sink(statement: st.CreateSink, id: int, names: Names) -> Sink:
         passed = key_of(node, keys)
         upsert = sink_key(settings, columns, passed or None, statement.place)
         _must_repeat(node, names, what, statement.place)
+        if changing and not (passed is not None and set(passed) <= set(upsert.key)):
+            # several rows may have the sink's key: the first of each is shown, as long as it is there
+            made = (
+                *made,
+                *stages(_first_of_each(node, upsert.key), f"{statement.name.name}#{id}/one", facts),
+            )
+            facts |= {made[-1].relation: made[-1].known}
+            node = _stored(made[-1], columns)
     elif changing and not forced:
         raise _refused(settings, connector, changing[0].partition("#")[0], statement.place)
     embedded = connector.name == "iceberg" and catalog_type(settings) is None
@@ -137,6 +145,13 @@ def _check_temporal(node: Node, names: Names, what: str, place: Place) -> None:
                 place=place,
                 remedy="join it without FOR SYSTEM_TIME AS OF PROCTIME()",
             )
+
+
+def _first_of_each(node: Node, key: Sequence[str]) -> Node:
+    """One row for each value of the key's columns."""
+    columns = {r.name: r for r in refs(node)}
+    order = tuple(Sort(columns[k], False, False) for k in key)
+    return DistinctOn(node, tuple(columns[k] for k in key), order)
 
 
 def _stored(stage: Stage, columns: Sequence[Column]) -> Node:
