@@ -15,6 +15,7 @@ from icestream.functions.expressions import AggregateCall, Expr
 from icestream.functions.registry import REGISTRY
 from icestream.plan.calls import call, choose, converted, count, null, whole
 from icestream.plan.logical import Item
+from icestream.plan.normal import MADE
 
 _EXACT = ("smallint", "integer", "bigint", "numeric")
 
@@ -63,8 +64,8 @@ def kept_of(item: Item, grows: bool) -> Kept:
             total = _like(made, "sum")
             number = _like(made, "count")
             parts = (
-                Part(f"{name}_sum", total, "sum", _is_exact(made)),
-                Part(f"{name}_count", number, "count"),
+                Part(f"{MADE}{name}_sum", total, "sum", _is_exact(made)),
+                Part(f"{MADE}{name}_count", number, "count"),
             )
             return Kept(name, parts, _mean(parts, made), parts[1].name)
         case "min" | "max" if made.args[0].type != t.INTERVAL:
@@ -83,7 +84,7 @@ def _sum(item: Item, made: AggregateCall, grows: bool) -> Kept:
     part = Part(item.name, made, "sum", exact)
     if grows or not exact:
         return Kept(item.name, (part,), item.ref)
-    number = Part(f"{item.name}_count", _like(made, "count"), "count")
+    number = Part(f"{MADE}{item.name}_count", _like(made, "count"), "count")
     return Kept(item.name, (part, number), item.ref, number.name)
 
 
@@ -91,8 +92,8 @@ def _truth(item: Item, made: AggregateCall) -> Kept:
     """bool_and: as many are true as there are; bool_or: one is."""
     (value,) = made.args
     true = value if made.filter is None else call("and", made.filter, value)
-    known = Part(f"{item.name}_count", _like(made, "count"), "count")
-    hits = Part(f"{item.name}_true", count(true), "count")
+    known = Part(f"{MADE}{item.name}_count", _like(made, "count"), "count")
+    hits = Part(f"{MADE}{item.name}_true", count(true), "count")
     n, k = (Item(p.name, p.made).ref for p in (known, hits))
     either = call(">", k, whole(0)) if made.function.name == "bool_or" else call("=", k, n)
     return Kept(item.name, (known, hits), choose(call(">", n, whole(0)), either, null(t.BOOLEAN)))

@@ -729,7 +729,8 @@ def _table(
     added: list[Item] = []
     for name, type in columns:
         if name not in names:
-            names[name] = f"{HIDDEN}{name.removeprefix(MADE)}"
+            made = name.startswith(MADE)
+            names[name] = HIDDEN + (name.removeprefix(MADE) if made else f"column_{name}")
             added.append(Item(names[name], ColumnRef(type, name)))
     wanted = {name for name, _ in columns}
     return (*items, *added), {c: s for c, s in names.items() if c in wanted}

@@ -199,7 +199,7 @@ KEYED_SINKS = {
 def test_an_upsert_sink(bench: Bench, text: str) -> None:
     sink = bench.sink(f"CREATE SINK k {text}")
     assert sink.upsert == Upsert(KEYED_SINKS[text])
-    (task,) = [t for t in make_plan(bench.catalog).tasks if t.object is sink]
+    (task,) = [t for t in make_plan(bench.catalog).tasks if t.key == sink.key]
     assert task.changes is not None
     assert task.changes.names == (*(c.name for c in sink.columns), *CARRIED)
 
@@ -216,7 +216,7 @@ FORCED = (
 def test_a_sink_may_drop_deletes(bench: Bench, text: str) -> None:
     sink = bench.sink(f"CREATE SINK k {text}")
     assert (sink.upsert, sink.drops_deletes) == (None, True)
-    (task,) = [t for t in make_plan(bench.catalog).tasks if t.object is sink]
+    (task,) = [t for t in make_plan(bench.catalog).tasks if t.key == sink.key]
     assert task.changes is not None
 
 
