@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import re
 import sys
+import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from icestream.catalog.bind import SECRET_OPTIONS
 from icestream.catalog.sources import SOURCE_OPTIONS
 from icestream.catalog.variables import VARIABLES
 from icestream.cli import command_line
-from icestream.config import engine_settings
+from icestream.config import Home, engine_settings
 from icestream.connectors.formats.registry import FORMATS, SINK_FORMATS
 from icestream.connectors.iceberg_options import CONNECTION_OPTIONS
 from icestream.connectors.iceberg_sink import NOT_YET
@@ -30,6 +31,7 @@ from icestream.connectors.registry import (
     source_connector,
 )
 from icestream.dev.jars import GROUPS
+from icestream.engine import Engine
 from icestream.functions.function import Function
 from icestream.functions.registry import THEMES
 from icestream.functions.trees import ALIASES
@@ -80,6 +82,8 @@ def sections() -> dict[str, Callable[[], str]]:
             found[f"format {format} {encode}"] = lambda o=declared.options: options(o)
     for (format, encode), specs in SINK_FORMATS.items():
         found[f"sink format {format} {encode}"] = lambda o=specs: options(o)
+    for name, statement in EXPLAINED.items():
+        found[f"explain {name}"] = lambda s=statement: explained(s)
     return found
 
 
@@ -138,6 +142,64 @@ def later() -> str:
         f"Sources: {', '.join(f'`{n}`' for n in sorted(LATER_SOURCES))}.\n\n"
         f"Sinks: {', '.join(f'`{n}`' for n in sorted(LATER_SINKS))}."
     )
+
+
+# -- plans -------------------------------------------------------------------------------------------
+
+SHOP = """
+CREATE SOURCE page_views (
+  view_id BIGINT, user_id BIGINT, page VARCHAR, viewed_at TIMESTAMPTZ,
+  WATERMARK FOR viewed_at AS viewed_at - INTERVAL '5 seconds'
+) WITH (connector = 'kafka', topic = 'page_views', properties.bootstrap.server = 'localhost:9092')
+FORMAT PLAIN ENCODE JSON;
+CREATE TABLE customers (customer_id BIGINT PRIMARY KEY, region VARCHAR)
+WITH (connector = 'kafka', topic = 'shop.public.customers', properties.bootstrap.server = 'localhost:9092')
+FORMAT DEBEZIUM ENCODE JSON;
+CREATE TABLE orders (order_id BIGINT PRIMARY KEY, customer_id BIGINT, amount NUMERIC(12, 2))
+WITH (connector = 'kafka', topic = 'shop.public.orders', properties.bootstrap.server = 'localhost:9092')
+FORMAT DEBEZIUM ENCODE JSON;
+"""
+"""What the explained statements read."""
+
+EXPLAINED = {
+    "sales": """\
+EXPLAIN CREATE MATERIALIZED VIEW sales_by_region AS
+SELECT c.region, count(*) AS orders, sum(o.amount) AS total, max(o.amount) AS largest
+FROM orders o JOIN customers c ON o.customer_id = c.customer_id
+GROUP BY c.region;
+""",
+    "visits": """\
+EXPLAIN CREATE MATERIALIZED VIEW visits AS
+SELECT c.region, count(*) AS views
+FROM page_views v JOIN customers c ON v.user_id = c.customer_id
+GROUP BY c.region HAVING count(*) > 10;
+""",
+    "closed": """\
+EXPLAIN CREATE MATERIALIZED VIEW views_per_minute AS
+SELECT window_start, window_end, page, count(*) AS views
+FROM TUMBLE(page_views, viewed_at, INTERVAL '1 minute')
+GROUP BY window_start, window_end, page
+EMIT ON WINDOW CLOSE;
+""",
+    "sink": """\
+EXPLAIN CREATE SINK orders_by_customer AS
+SELECT customer_id, count(*) AS orders FROM orders GROUP BY customer_id
+WITH (
+  connector = 'iceberg', type = 'upsert', database.name = 'shop', table.name = 'orders_by_customer',
+  create_table_if_not_exists = 'true'
+);
+""",
+}
+"""Statements over the shop whose plans a page shows."""
+
+
+def explained(statement: str) -> str:
+    """A statement and what EXPLAIN says of it."""
+    with tempfile.TemporaryDirectory() as home, Engine(Home.at(Path(home)), env={}) as engine:
+        engine.plan(SHOP)
+        (answer,) = engine.execute(statement)
+    plan = "\n".join(line.rstrip() for (line,) in answer.rows)
+    return f"```sql\n{statement}```\n\n```text\n{plan}\n```"
 
 
 # -- settings, commands, packages --------------------------------------------------------------------
