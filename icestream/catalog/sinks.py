@@ -123,6 +123,11 @@ def _staged(
 ) -> tuple[Stage, ...]:
     """The tables that keep a query up to date."""
     _check_temporal(node, names, what, statement.place)
+    for relation in relations_read(node):
+        if relation.endswith("!dead"):
+            raise NotSupportedError(
+                f"{what} over {DEAD_LETTERS}", place=statement.place, remedy="SELECT reads them"
+            )
     if not statement.emit_on_window_close:
         return stages(node, key, names.facts())
     found = closing(node, names.marks())

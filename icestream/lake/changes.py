@@ -23,6 +23,12 @@ from icestream.lake.jvm import JavaObject, iterate
 from icestream.lake.table import LakeTable
 from icestream.lake.vectors import Bits
 
+_COUNTS = (
+    "added-records",
+    "deleted-records",
+    "added-position-deletes",
+    "removed-position-deletes",
+)
 CONTENT_KEEPING = ("append", "replace")
 
 
@@ -121,9 +127,9 @@ def changed(table: LakeTable, start: int | None, end: int | None) -> int:
             continue
         if start is None:
             return int(snapshot.summary.get("total-records", 0))
-        came = int(snapshot.summary.get("added-records", 0))
-        total += came if snapshot.operation == "append" else 2 * came
-        total += int(snapshot.summary.get("deleted-records", 0))
+        counts = {k: int(snapshot.summary.get(k, 0)) for k in _COUNTS}
+        marked = counts["added-position-deletes"] - counts["removed-position-deletes"]
+        total += counts["added-records"] + counts["deleted-records"] + max(0, marked)
     return total
 
 

@@ -284,7 +284,8 @@ class KeyedTable:
     def _gathered(self, frame: DataFrame, changes: Changes) -> DataFrame:
         """All changes of a key in one task."""
         frame = frame.filter(F.col(OP) != TRUNCATE)
-        if changes.count is not None and changes.count <= TOGETHER:
+        few = changes.count is not None and changes.count <= TOGETHER
+        if few and not changes.unbounded:
             return frame.coalesce(1)
         tasks = self.table.jvm.spark.sparkContext.defaultParallelism
         if changes.count is not None:

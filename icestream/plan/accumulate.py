@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from icestream import types as t
 from icestream.functions.conversions import result_type
-from icestream.functions.expressions import AggregateCall, Expr
+from icestream.functions.expressions import AggregateCall, ColumnRef, Expr
 from icestream.functions.registry import REGISTRY
 from icestream.plan.calls import call, choose, converted, count, null, whole
 from icestream.plan.logical import Item
@@ -81,6 +81,9 @@ def _alone(item: Item, made: AggregateCall, kind: str) -> Kept:
 
 def _sum(item: Item, made: AggregateCall, grows: bool) -> Kept:
     exact = _is_exact(made)
+    if made.args[0].type == t.REAL:  # kept as a double, or small values would get lost
+        total = Part(f"{MADE}{item.name}_sum", _like(made, "sum"), "sum", exact)
+        return Kept(item.name, (total,), converted(ColumnRef(t.DOUBLE, total.name), made.type))
     part = Part(item.name, made, "sum", exact)
     if grows or not exact:
         return Kept(item.name, (part,), item.ref)

@@ -140,7 +140,7 @@ class Rules:
             assert now is not None
             assert then is not None
             for holds, no_longer, weight in ((now, then, 1), (then, now, -1)):
-                turned = both([*still, holds, call("not", no_longer)])
+                turned = both([*still, holds, _is_not(no_longer, moving)])
                 assert turned is not None
                 terms.append(_weighed(Filter(there, turned), weight))
         return together([x for x in terms if not _is_empty(x)], weighted(node.columns))
@@ -273,6 +273,15 @@ class Rules:
             left = self.within(node.left, when, [n for n, _ in pairs], further)
             return node.with_inputs([left, right])
         return node.with_inputs([self.within(i, when, (), None) for i in node.inputs])
+
+
+def _is_not(expr: Expr, moving: Sequence[Expr]) -> Expr:
+    """Not true. Of a plain comparison NOT says the same where the other moment's is true, and data files can be left
+    out by it; anything else may also be NULL."""
+    comparisons = ("<", "<=", ">", ">=")
+    if len(moving) == 1 and isinstance(moving[0], Call) and moving[0].function.name in comparisons:
+        return call("not", expr)
+    return call("is distinct from", expr, Literal(t.BOOLEAN, True))
 
 
 def at_moment(expr: Expr, micros: int) -> Expr:

@@ -284,7 +284,8 @@ class _Normal:
         name = inner.function.name if isinstance(inner, Call | AggregateCall) else ""
         by_rows = call.frame is not None and call.frame.unit.upper() == "ROWS"
         order = call.order_by
-        if name in _BY_PLACE or by_rows:
+        whole_frame = call.frame is None or call.frame.start.side == "unbounded preceding"
+        if name in _BY_PLACE or by_rows or (name == "first_value" and whole_frame and order):
             order = self.total(order, below)
         return replace(call, partition_by=partition, order_by=order)
 
@@ -315,6 +316,18 @@ class _Normal:
         if not added:
             return below, items
         return Project(below, (*kept(below), *added)), tuple(made)
+
+
+def is_settled(call: WindowCall) -> bool:
+    """Whether a window call, computed again over the same rows, surely gives the same."""
+    inner = call.call
+    by_rows = call.frame is not None and call.frame.unit.upper() == "ROWS"
+    if by_rows or not isinstance(inner, AggregateCall):
+        name = inner.function.name if isinstance(inner, Call) else ""
+        return by_rows or name not in ("last_value", "nth_value")
+    inexact = any(a.type in (t.REAL, t.DOUBLE) for a in inner.args)
+    exact = ("count", "min", "max", "bool_and", "bool_or", "every")
+    return inner.function.name in exact or not (inexact or inner.function.name in _WHOLE)
 
 
 def _below_projection(node: Filter) -> Node:

@@ -57,7 +57,7 @@ from icestream.plan.maintain import (
     together,
     weighted,
 )
-from icestream.plan.normal import MADE, normal
+from icestream.plan.normal import MADE, is_settled, normal
 from icestream.plan.rewrite import conjuncts, kept, refs, substitute, transform
 from icestream.plan.tidy import tidy
 from icestream.plan.watermarks import WATERMARK, Closing
@@ -130,6 +130,14 @@ class Stage:
     def reads(self) -> tuple[str, ...]:
         """The relations that its changes come from, each once."""
         return relations_read(self.plan)
+
+    @property
+    def fans_out(self) -> bool:
+        """Whether one change of an input may become any number of changes here."""
+        nodes = list(walk(self.plan))
+        many = (Join, Unnest, Expand, WindowTable, Window)
+        closes = isinstance(self, Groups | Closed) and self.closing is not None
+        return self.moving or closes or any(isinstance(n, many) for n in nodes)
 
     @property
     def looked_up(self) -> tuple[str, ...]:
@@ -455,7 +463,8 @@ class Best(Stage):
             branches = (before, candidates)
             candidates = SetOperation("union", True, branches, below.columns)
             everything = tuple(Item(c.name, ColumnRef(c.type, c.name)) for c in self.columns)
-            terms.append(_weighed(self._stored(news, names, everything), -1))
+            stored = self._stored(news, names, everything)
+            terms.append(_weighed(stored, -1))
         ranked = replace(self.core, input=replace(self.window, input=candidates))
         assert isinstance(self.plan, Project)
         terms.insert(0, _weighed(Project(ranked, self.plan.items), 1))
@@ -469,6 +478,69 @@ class Best(Stage):
         keys = [Item(f"{MADE}k{i}", ColumnRef(types[n], n)) for i, n in enumerate(names)]
         on = tuple(self.names[n] for n in names)
         return Lookup(Project(news, tuple(keys)), relation, self.relation, items, on)
+
+
+@dataclass(frozen=True)
+class Partitions(Stage):
+    """A window whose calls may give something else for the same rows, such as sums of floats. What goes is what is
+    stored of a partition, what comes the partition computed again. `plan` is a projection of `core`."""
+
+    core: Window
+    names: Mapping[str, str] = field(hash=False)
+    """What the columns of the partition are called in the table."""
+
+    @property
+    def grows(self) -> bool:
+        """A row changes the values of others."""
+        return False
+
+    def changes(
+        self, states: Mapping[str, State], *, first: bool = False, times: Times = STILL
+    ) -> Node | None:
+        """See `Stage.changes`."""
+        rules = Rules(states, first, times)
+        news = rules.delta(self.core.input)
+        if news is None:
+            return None
+        names = [e.name for e in self.core.partition_by if isinstance(e, ColumnRef)]
+        types = {c.name: c.type for c in news.columns}
+        items = tuple(Item(f"{MADE}k{i}", ColumnRef(types[n], n)) for i, n in enumerate(names))
+        keys = Project(news, items) if names else None
+        again: Node = replace(self.core, input=rules.within(self.core.input, "new", names, keys))
+        if keys is not None:  # more than asked for may have been read
+            mine = [ColumnRef(types[n], n) for n in names]
+            again = Join("semi", again, keys, same(mine, [i.ref for i in items]))
+        assert isinstance(self.plan, Project)
+        terms = [_weighed(Project(again, self.plan.items), 1)]
+        if not states[self.relation].empty:
+            relation = face(self.relation, "old")
+            own = tuple(Item(c.name, ColumnRef(c.type, c.name)) for c in self.columns)
+            before: Node = Scan(relation, self.relation, own)
+            if keys is not None:
+                on = tuple(self.names[n] for n in names)
+                before = _exactly(Lookup(keys, relation, self.relation, own, on), keys, on)
+            terms.append(_weighed(before, -1))
+        return together(terms, weighted(self.columns))
+
+
+def _exactly(found: Lookup, keys: Node, on: Sequence[str]) -> Node:
+    """Rows that were looked up, without those that were not asked for."""
+    columns = {r.name: r for r in refs(found)}
+    return Join("semi", found, keys, same([columns[n] for n in on], refs(keys)))
+
+
+def _is_settled(node: Window) -> bool:
+    return all(is_settled(i.expr) for i in node.calls if isinstance(i.expr, WindowCall))
+
+
+def _told_apart(stage: Stage, shown: tuple[Item, ...]) -> tuple[Item, ...]:
+    """The columns of a table whose rows can be found one by one."""
+    texts = {i.name: i for i in _texts(stage.columns, stage.key)}
+    exprs = {i.name: i.expr for i in shown}
+    added = tuple(
+        Item(name, Cast(t.VARCHAR, exprs[name.removeprefix(f"{HIDDEN}text_")])) for name in texts
+    )
+    return (*shown, *added)
 
 
 def _weighed(node: Node, weight: int) -> Node:
@@ -533,6 +605,8 @@ class _Splitter:
             last: Stage = self.groups(self.relation, below, items)
         elif isinstance(below, Filter) and self.is_best(below):
             last = self.best(self.relation, below, items)
+        elif isinstance(below, Window) and not _is_settled(below):
+            last = self.partitions(self.relation, below, items)
         else:
             plan = tidy(self.visit(node, stored=False))
             last = _rows(self.relation, plan, self.facts)
@@ -560,11 +634,10 @@ class _Splitter:
                 return node.with_inputs([left, right])
             case Join():
                 return node.with_inputs([self.visit(i, stored=True) for i in node.inputs])
+            case Window() if not _is_settled(node):
+                return self.scan(self.partitions(self.name(), node, kept(node)))
             case Window():
-                below = self.visit(node.input, stored=True)
-                if any(isinstance(n, Window) for n in walk(below)):
-                    below = self.scan(self.rows(below))
-                return node.with_inputs([below])
+                return node.with_inputs([self.below_window(node)])
         return node.with_inputs([self.visit(i, stored=stored) for i in node.inputs])
 
     def is_shared(self, node: Node) -> bool:
@@ -690,7 +763,27 @@ class _Splitter:
             relation = self.name()
         core = Filter(replace(window, input=below), node.condition)
         shown, names = _table(items, [(c.name, c.type) for c in below.columns])
-        return Best(relation, Project(core, shown), dict(self.facts), core, names)
+        made = Best(relation, Project(core, shown), dict(self.facts), core, names)
+        return replace(made, plan=Project(core, _told_apart(made, shown)))
+
+    # -- partitions -------------------------------------------------------------------------------
+
+    def partitions(self, relation: str, node: Window, items: tuple[Item, ...]) -> Stage:
+        below = self.below_window(node)
+        if relation != self.relation:
+            relation = self.name()
+        core = replace(node, input=below)
+        keys = [(e.name, e.type) for e in node.partition_by if isinstance(e, ColumnRef)]
+        shown, names = _table(items, keys)
+        made = Partitions(relation, Project(core, shown), dict(self.facts), core, names)
+        return replace(made, plan=Project(core, _told_apart(made, shown)))
+
+    def below_window(self, node: Window) -> Node:
+        """The input of a window, whose content is read."""
+        below = self.visit(node.input, stored=True)
+        if any(isinstance(n, Window) for n in walk(below)):
+            below = self.scan(self.rows(below))
+        return below
 
 
 HIDDEN = f"{MADE}state_"
@@ -703,14 +796,17 @@ def _rows(relation: str, plan: Node, facts: Facts) -> Rows:
     if stage.key == () and not stage.grows:
         one = Item(f"{HIDDEN}one", whole(0, t.INTEGER))
         return Rows(relation, Project(plan, (*kept(plan), one)), dict(facts))
-    if stage.grows or stage.key is not None or all(_plain(c.type) for c in plan.columns):
-        return stage
-    texts = tuple(
+    texts = () if stage.grows else _texts(plan.columns, stage.key)
+    return Rows(relation, Project(plan, (*kept(plan), *texts)), dict(facts)) if texts else stage
+
+
+def _texts(columns: Sequence[OutColumn], key: Key | None) -> tuple[Item, ...]:
+    """Columns that tell rows apart but cannot be looked up, as texts."""
+    return tuple(
         Item(f"{HIDDEN}text_{c.name}", Cast(t.VARCHAR, ColumnRef(c.type, c.name)))
-        for c in plan.columns
-        if not _plain(c.type)
+        for c in columns
+        if not _plain(c.type) and (key is None or c.name in key)
     )
-    return Rows(relation, Project(plan, (*kept(plan), *texts)), dict(facts))
 
 
 def _plain(type: t.Type) -> bool:

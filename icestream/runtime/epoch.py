@@ -206,7 +206,11 @@ class Epoch:
     def _level(self, tasks: Sequence[Task]) -> None:
         done = [t for t in tasks if t.key in self.stamped]
         for task in done:
-            self._adopt(task.key, self.stamped[task.key])
+            stamp = self.stamped[task.key]
+            self._adopt(task.key, stamp)
+            for key, mark in task.marks.items():
+                before = stamp.ranges[MARK].start["inputs"].get(key)
+                self._newest(key, stamp.ranges[key], mark, before)
         todo = [(t, self._ranges(t)) for t in tasks if t.key not in self.stamped]
         todo = [(t, r) for t, r in todo if any(not x.empty for x in r.values())]
         jobs = [lambda t=t, r=r: self._execute(t, r) for t, r in todo]
@@ -394,8 +398,12 @@ class Epoch:
             found = self._maintained(task, ranges)
             if found is None:
                 return None
-            at_once = count if count is not None and count <= FEW else None
-            return Changes(as_changes(found), columns, at_once, unbounded=not task.stage.netted)
+            fans_out = task.stage.fans_out
+            if fans_out and count is not None and count > FEW:
+                count += sum(
+                    self._rows_of(k, at) for k in task.tables if (at := self.objects[k].snapshot)
+                )
+            return Changes(as_changes(found), columns, count, unbounded=fans_out)
         if task.changes is None:
             (key,) = task.feeds
             feed, rows = self.runtime.feeds[key], self._rows[self._read(key, ranges[key])]
@@ -446,7 +454,7 @@ class Epoch:
             None if marks is None else marks.start["mark"],
             None if marks is None else marks.end["mark"],
         )
-        name = task.key.replace("#", "_").replace("/", "_")
+        name = str(self.runtime.plan.tasks.index(task))
         count = self._count_changes(task, ranges)
 
         def find(
@@ -781,8 +789,9 @@ class Epoch:
 
 
 def is_late(mark: Watermark, before: int) -> F.Column:
-    """Whether a row comes after the watermark has passed its time."""
-    return F.expr(f"unix_micros(CAST({backtick(mark.column)} AS TIMESTAMP)) < {before}L")
+    """Whether a row comes after the watermark has passed its time. One without a time never does."""
+    late = F.expr(f"unix_micros(CAST({backtick(mark.column)} AS TIMESTAMP)) < {before}L")
+    return F.coalesce(late, F.lit(False))
 
 
 def stored(key: str) -> str:
