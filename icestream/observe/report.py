@@ -19,5 +19,7 @@ class EpochReport:
     """Dead letters, by feed."""
     late: dict[str, int] = field(default_factory=dict)
     """Rows that came after the watermark had passed their time, by feed."""
+    spent: dict[str, float] = field(default_factory=dict)
+    """Seconds that each object took to compute and to commit; those of one level pass side by side."""
     behind: bool = False
     """Whether some object has more to read up to the cut."""

@@ -206,16 +206,18 @@ class _Normal:
         once = [i for i in calls if _counts_once(i.expr)]
         tag = self.fresh("tag")
         here = ColumnRef(t.INTEGER, tag)
-        slots = [Item(self.fresh("value"), _call(i).args[0]) for i in once]
+        types = list(dict.fromkeys(_call(i).args[0].type for i in once))
+        slots = {x: self.fresh("value") for x in types}  # one column for all values of a type
         keys = tuple(Item(g.name, g.expr) for g in groups)
 
         # every value once: (group, which aggregate, value)
         branches: list[Node] = []
-        for number, (item, slot) in enumerate(zip(once, slots, strict=True)):
-            tests = [call("is not null", slot.expr)]
+        for number, item in enumerate(once):
+            (value,) = _call(item).args
+            tests = [call("is not null", value)]
             where = _call(item).filter
             tests += [where] if where is not None else []
-            values = [Item(s.name, s.expr if s is slot else null(s.expr.type)) for s in slots]
+            values = [Item(n, value if x == value.type else null(x)) for x, n in slots.items()]
             items = (*keys, Item(tag, whole(number + 1, t.INTEGER)), *values)
             branches.append(Project(Filter(below, _all(tests)), items))
         first = branches[0]
@@ -232,7 +234,7 @@ class _Normal:
         passed = [Item(self.fresh("arg"), c) for c in used]
         rows = Project(
             below,
-            (*keys, Item(tag, whole(0, t.INTEGER)), *(Item(s.name, null(s.expr.type)) for s in slots), *passed),
+            (*keys, Item(tag, whole(0, t.INTEGER)), *(Item(n, null(x)) for x, n in slots.items()), *passed),
         )  # fmt: skip
         again = Project(
             values_once,
@@ -251,7 +253,7 @@ class _Normal:
             if item in once:
                 number = once.index(item)
                 only = call("=", tagged, whole(number + 1, t.INTEGER))
-                value = renamed[slots[number].name]
+                value = renamed[slots[_call(item).args[0].type]]
                 made.append(
                     Item(
                         item.name, replace(_call(item), args=(value,), distinct=False, filter=only)

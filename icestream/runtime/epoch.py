@@ -56,6 +56,8 @@ BEGUN = "!begun"
 """The name under which it is kept whether a view has been computed at all."""
 QUICK = {"spark.sql.adaptive.enabled": "false", "spark.sql.shuffle.partitions": "1"}
 """Settings for an epoch with little in it."""
+WORTH = 40
+"""A look-up pays if less than one row in so many has changed; else the table is scanned."""
 CLOCK = "!clock"
 """When a view that depends on now() was last computed."""
 MARK = "!mark"
@@ -217,10 +219,12 @@ class Epoch:
         staged = self._parallel(jobs)
         letters = self._stage_letters([*todo, *((t, self.stamped[t.key].ranges) for t in done)])
         for (task, ranges), result in zip(todo, staged, strict=True):
+            began = time.monotonic()
             if isinstance(result, StagedChanges):
                 self._finish_changes(task, ranges, result)
             else:
                 self._finish(task.key, ranges, result, self.runtime.targets[task.key])
+            self.report.spent[task.key] += time.monotonic() - began
         for feed, range, result in letters:
             self._finish(
                 feed.feed.dead_key, {feed.key: range}, result, self.runtime.letters[feed.key]
@@ -344,6 +348,14 @@ class Epoch:
     # -- computing and staging -------------------------------------------------------------------
 
     def _execute(self, task: Task, ranges: Mapping[str, Range]) -> Result:
+        began = time.monotonic()
+        try:
+            return self._prepared(task, ranges)
+        finally:
+            self.report.spent[task.key] = time.monotonic() - began
+
+    def _prepared(self, task: Task, ranges: Mapping[str, Range]) -> Result:
+        """What the task will commit."""
         target = self.runtime.targets[task.key]
         if task.key in self.runtime.keyed:
             found = self._changes(task, ranges)
@@ -486,7 +498,7 @@ class Epoch:
     ) -> DataFrame:
         """The rows of a stored object that have one of the keys; all rows, if that is most of them anyway."""
         rows = 0 if head is None else self._rows_of(key, head)
-        if snapshot is None or count is None or rows <= HOT or count > rows // 4:
+        if snapshot is None or count is None or rows <= HOT or count > rows // WORTH:
             return self._content(key, snapshot)
         return self.runtime.lookup(key, on, columns).rows(keys, snapshot, count)
 
