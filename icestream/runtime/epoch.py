@@ -419,12 +419,13 @@ class Epoch:
         if task.changes is None:
             (key,) = task.feeds
             feed, rows = self.runtime.feeds[key], self._rows[self._read(key, ranges[key])]
+            frame = self._in_time(task, key, ranges[key], ranges)
             told = tuple(c.name for c in task.object.columns if c.generated is None)
             now = _timestamp(self.cut.time)
             finish = AS_IT_IS
             if len(told) < len(task.object.columns):
                 finish = partial(feed.generate, now=now)
-            return Changes(rows.frame, told, count, rows.truncates, rows.unset, finish)
+            return Changes(frame, told, count, rows.truncates, rows.unset, finish)
         frames = {
             k: self._rows[self._read(k, ranges[k], as_changes=True)].frame for k in task.feeds
         }
