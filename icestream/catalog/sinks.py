@@ -21,7 +21,7 @@ from icestream.plan.linear import linear, relations_read
 from icestream.plan.logical import DistinctOn, Filter, Item, Join, Node, Project, Scan, walk
 from icestream.plan.normal import normal
 from icestream.plan.query import Relation, bind_query
-from icestream.plan.rewrite import all_exprs, conjuncts, refs
+from icestream.plan.rewrite import all_exprs, refs
 from icestream.plan.stages import Stage, closed, grows, stages
 from icestream.plan.watermarks import closing
 from icestream.sql import statements as st
@@ -183,10 +183,8 @@ def _must_repeat(node: Node, names: Names, what: str, place: Place) -> None:
     blocker = linear(node)
     if not changing and blocker is None:
         return
-    in_conditions = {
-        e for n in walk(normal(node)) if isinstance(n, Filter)
-        for c in conjuncts(n.condition) for e in expressions.walk(c)
-    }  # fmt: skip
+    filters = [n for n in walk(normal(node)) if isinstance(n, Filter)]
+    in_conditions = {e for n in filters for e in expressions.walk(n.condition)}
     for expr in all_exprs(normal(node)):
         if not is_pure(expr):
             used = sorted({f.name for f in functions_used(expr) if not f.pure})

@@ -50,7 +50,7 @@ def notices(stages: tuple[Stage, ...], name: str) -> list[str]:
     for source in sorted(copied):
         found.append(
             f"{name} keeps every row of {source} that it may need again, so its state grows with {source}; "
-            "a window with EMIT ON WINDOW CLOSE, a time limit in the query, or an aggregate before the join keeps it small"
+            "filtering it first, or aggregating it before it is joined, keeps less"
         )
     return found
 
@@ -84,7 +84,7 @@ def _rule(node: Node, stage: Stage) -> str:
     match node:
         case Scan(relation=relation):
             known = stage.facts.get(relation)
-            if known is not None and known.foreign:
+            if relation in stage.looked_up:
                 return "looked up as it is in the epoch"
             return "its new rows" if known is None or known.grows else "its changes"
         case Values():

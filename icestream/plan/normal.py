@@ -15,6 +15,7 @@ from icestream import types as t
 from icestream.functions.expressions import (
     AggregateCall,
     Call,
+    Case,
     ColumnRef,
     Expr,
     Sort,
@@ -27,6 +28,7 @@ from icestream.plan.logical import (
     Aggregate,
     Distinct,
     DistinctOn,
+    Expand,
     Filter,
     Item,
     Join,
@@ -211,22 +213,23 @@ class _Normal:
         keys = tuple(Item(g.name, g.expr) for g in groups)
 
         # every value once: (group, which aggregate, value)
-        branches: list[Node] = []
-        for number, item in enumerate(once):
-            (value,) = _call(item).args
-            tests = [call("is not null", value)]
-            where = _call(item).filter
-            tests += [where] if where is not None else []
-            values = [Item(n, value if x == value.type else null(x)) for x, n in slots.items()]
-            items = (*keys, Item(tag, whole(number + 1, t.INTEGER)), *values)
-            branches.append(Project(Filter(below, _all(tests)), items))
-        first = branches[0]
-        united = (
-            SetOperation("union", True, tuple(branches), first.columns)
-            if len(branches) > 1
-            else first
-        )
-        values_once = Aggregate(united, kept(united), ())
+        expanded = Expand(below, (), ((),) * len(once), tag)
+        values: list[Item] = []
+        for type, slot in slots.items():
+            whens: list[tuple[Expr, Expr]] = []
+            for number, item in enumerate(once):
+                (value,) = _call(item).args
+                if value.type == type:
+                    where = _call(item).filter
+                    shown = value if where is None else choose(where, value, null(type))
+                    whens.append((call("=", here, whole(number, t.INTEGER)), shown))
+            values.append(Item(slot, Case(type, tuple(whens), null(type))))
+        each = Project(expanded, (*keys, Item(tag, here), *values))
+        present = call("is not null", values[0].ref)
+        for other in values[1:]:
+            present = call("or", present, call("is not null", other.ref))
+        each_once = Filter(each, present)
+        values_once = Aggregate(each_once, kept(each_once), ())
 
         # beside the rows themselves, which the other aggregates read
         others = [i for i in calls if i not in once]
@@ -234,7 +237,7 @@ class _Normal:
         passed = [Item(self.fresh("arg"), c) for c in used]
         rows = Project(
             below,
-            (*keys, Item(tag, whole(0, t.INTEGER)), *(Item(n, null(x)) for x, n in slots.items()), *passed),
+            (*keys, Item(tag, whole(-1, t.INTEGER)), *(Item(n, null(x)) for x, n in slots.items()), *passed),
         )  # fmt: skip
         again = Project(
             values_once,
@@ -252,7 +255,7 @@ class _Normal:
         for item in calls:
             if item in once:
                 number = once.index(item)
-                only = call("=", tagged, whole(number + 1, t.INTEGER))
+                only = call("=", tagged, whole(number, t.INTEGER))
                 value = renamed[slots[_call(item).args[0].type]]
                 made.append(
                     Item(
@@ -261,7 +264,7 @@ class _Normal:
                 )
             else:
                 moved = substitute(_call(item), columns)
-                only = call("=", tagged, whole(0, t.INTEGER))
+                only = call("=", tagged, whole(-1, t.INTEGER))
                 where = only if moved.filter is None else call("and", only, moved.filter)
                 made.append(Item(item.name, replace(moved, filter=where)))
         outer = tuple(Item(g.name, renamed[g.name]) for g in groups)

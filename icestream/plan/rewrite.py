@@ -7,8 +7,8 @@ from dataclasses import fields, replace
 from typing import Any, TypeVar
 
 from icestream.functions import expressions
-from icestream.functions.expressions import Bound, Call, ColumnRef, Expr, Frame, Sort
-from icestream.plan.logical import Item, Node, walk
+from icestream.functions.expressions import Bound, Call, ColumnRef, Expr, Frame, Literal, Sort
+from icestream.plan.logical import Item, Node, OutColumn, Scan, walk
 
 T = TypeVar("T")
 Step = Callable[[Expr], Expr | None]
@@ -83,3 +83,40 @@ def all_exprs(node: Node) -> Iterator[Expr]:
     for n in walk(node):
         for e in n.exprs:
             yield from expressions.walk(e)
+
+
+def canonical(node: Node) -> Node:
+    """The plan with its columns named by their order alone: equal for plans that differ in nothing but names."""
+    names: dict[str, str] = {}
+
+    def collect(n: Node) -> None:
+        for child in n.inputs:
+            collect(child)
+        for column in n.columns:
+            names.setdefault(column.name, f"@{len(names)}")
+
+    collect(node)
+    return _named(node, names)  # type: ignore[no-any-return]
+
+
+def _named(value: Any, names: Mapping[str, str]) -> Any:
+    """A part of a plan under other names. What a scan reads keeps its own."""
+    if isinstance(value, Scan):
+        return replace(value, items=tuple(Item(names[i.name], i.expr) for i in value.items))
+    if isinstance(value, tuple):
+        return tuple(_named(v, names) for v in value)
+    if isinstance(value, str):
+        return names.get(value, value)
+    if isinstance(value, Node | Item | OutColumn | Expr | Sort | Frame | Bound):
+        changes = {
+            f.name: new
+            for f in fields(value)
+            if _holds_names(old := getattr(value, f.name)) and (new := _named(old, names)) != old
+        }
+        return replace(value, **changes) if changes else value
+    return value
+
+
+def _holds_names(value: Any) -> bool:
+    kinds = (str, tuple, Node, Item, OutColumn, Expr, Sort, Frame, Bound)
+    return isinstance(value, kinds) and not isinstance(value, Literal)

@@ -12,7 +12,7 @@ A stage is of one of three kinds:
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from icestream import types as t
@@ -58,7 +58,7 @@ from icestream.plan.maintain import (
     weighted,
 )
 from icestream.plan.normal import MADE, is_settled, normal
-from icestream.plan.rewrite import conjuncts, kept, refs, substitute, transform
+from icestream.plan.rewrite import canonical, conjuncts, kept, refs, substitute, transform
 from icestream.plan.tidy import tidy
 from icestream.plan.watermarks import WATERMARK, Closing
 
@@ -596,6 +596,7 @@ class _Splitter:
         self.made: list[Stage] = []
         self.copies: dict[str, Stage] = {}
         self.scans: dict[str, list[Scan]] = {}
+        self.shapes: dict[Node, Stage] = {}
 
     def split(self, node: Node) -> tuple[Stage, ...]:
         for scan in (n for n in walk(node) if isinstance(n, Scan)):
@@ -615,16 +616,16 @@ class _Splitter:
     def visit(self, node: Node, *, stored: bool) -> Node:
         """The node over stages. `stored`: its content is read, not only its changes."""
         if stored and not self.has_content(node) and not self.is_shared(node):
-            return self.scan(self.rows(node))
+            return self.once(node, lambda: self.rows(node))
         match node:
             case Scan(relation=relation) if stored and not self.facts[relation].stored:
                 return self.copied(node)
             case Scan() | Values():
                 return node
             case Aggregate():
-                return self.scan(self.groups(self.name(), node, kept(node)))
+                return self.once(node, lambda: self.groups(self.name(), node, kept(node)))
             case Filter() if self.is_best(node):
-                return self.scan(self.best(self.name(), node, kept(node)))
+                return self.once(node, lambda: self.best(self.name(), node, kept(node)))
             case Filter() if moving_in(node.condition):
                 return node.with_inputs([self.visit(node.input, stored=True)])
             case Join(temporal=True):
@@ -639,6 +640,21 @@ class _Splitter:
             case Window():
                 return node.with_inputs([self.below_window(node)])
         return node.with_inputs([self.visit(i, stored=stored) for i in node.inputs])
+
+    def once(self, node: Node, make: Callable[[], Stage]) -> Node:
+        """The scan of a node's stage. Nodes that differ in nothing but names share one."""
+        shape = canonical(node)
+        if shape not in self.shapes:
+            stage = make()
+            self.scan(stage)
+            self.shapes[shape] = stage
+        stage = self.shapes[shape]
+        stored = [c for c in stage.columns if not c.name.startswith(HIDDEN)]
+        items = tuple(
+            Item(c.name, ColumnRef(s.type, s.name))
+            for c, s in zip(node.columns, stored, strict=True)
+        )
+        return Scan(stage.relation, stage.relation, items)
 
     def is_shared(self, node: Node) -> bool:
         """Whether a source below is read in several places: then one copy of it serves them all."""
