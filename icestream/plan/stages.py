@@ -210,8 +210,9 @@ class Groups(Stage):
 
     @property
     def grows(self) -> bool:
-        """Only without aggregates: a row that is there stays as it is."""
-        return not self.parts and grows(self.core.input, self.facts)
+        """Only without aggregates: a row that is there stays as it is, unless it is deleted when it is final."""
+        final = self.closing is not None
+        return not self.parts and not final and grows(self.core.input, self.facts)
 
     @property
     def reads(self) -> tuple[str, ...]:

@@ -149,7 +149,7 @@ class Epoch:
         self._lock = threading.RLock()
         self._sizes: dict[tuple[str, int], int] = {}
         self._wholes: dict[str, DataFrame] = {}
-        self._late: dict[tuple[str, str, int | None], tuple[int | None, int]] = {}
+        self._late: dict[tuple[str, str, int | None], tuple[dict[str, int], int]] = {}
         self._held = ExitStack()
 
     def run(self) -> Record:
@@ -272,47 +272,66 @@ class Epoch:
         return Range(start, end)
 
     def _marks(self, task: Task, before: Offset, ranges: Mapping[str, Range]) -> Offset:
-        """The watermarks of a task's inputs with this epoch; what holds for its rows is the least of them."""
+        """The watermarks of a task's inputs with this epoch; what holds for its rows is the least of them.
+
+        Of a feed, it is the least among the partitions that have given rows in the epoch: each is ordered on its own.
+        """
         marks: dict[str, int | None] = dict(before["inputs"])
+        parts: dict[str, dict[str, int]] = dict(before["parts"])
         for key, mark in task.marks.items():
             if not ranges[key].empty:
-                newest = self._newest(key, ranges[key], mark, marks.get(key))
-                marks[key] = max(
-                    (m for m in (marks.get(key), newest) if m is not None), default=None
-                )
+                newest, _ = self._newest(key, ranges[key], mark, marks.get(key))
+                known_parts = parts.get(key, {})
+                parts[key] = known_parts | {
+                    p: max(m, known_parts.get(p, m)) for p, m in newest.items()
+                }
+                reached = [parts[key][p] for p in newest]
+                found = [m for m in (marks.get(key), min(reached, default=None)) if m is not None]
+                marks[key] = max(found, default=None)
         for key in task.marked:
             position = self.objects[key].position or {}
             marks[key] = position[MARK]["mark"]
         known = [marks.get(k) for k in (*task.marks, *task.marked)]
         least = None if None in known else min(m for m in known if m is not None)
-        return {"mark": least, "inputs": marks}
+        return {"mark": least, "inputs": marks, "parts": parts}
 
-    def _newest(self, key: str, range: Range, mark: Watermark, before: int | None) -> int | None:
-        """The watermark that the rows of a range give, and how many of them come too late for the one before."""
+    def _newest(
+        self, key: str, range: Range, mark: Watermark, before: int | None
+    ) -> tuple[dict[str, int], int]:
+        """What the rows of a range say of the watermark, by partition, and how many come too late for the one before."""
         at = (key, repr(range), before)
         if at not in self._late:
-            rows = self._rows[self._read(key, range)]
+            rows = self._rows[self._read(key, range, as_changes=self._by_place(key))]
             rows.share()
             value = F.expr(f"unix_micros(CAST(({render_expr(mark.expr)}) AS TIMESTAMP))")
             late = F.lit(0) if before is None else F.sum(F.when(is_late(mark, before), 1))
-            found = rows.frame.agg(F.max(value).alias("mark"), late.alias("late")).first()
-            assert found is not None
-            self._late[at] = (found["mark"], found["late"] or 0)
-            if found["late"]:
-                self.report.late[key] = found["late"]
-                name = f"{key}.late"
-                self.counters[name] = self.counters.get(name, 0) + found["late"]
-        return self._late[at][0]
+            groups = rows.frame.groupBy(PARTITION).agg(
+                F.max(value).alias("mark"), late.alias("late")
+            )
+            found = groups.collect()
+            count = sum(row["late"] or 0 for row in found)
+            newest = {str(r[PARTITION]): r["mark"] for r in found if r["mark"] is not None}
+            self._late[at] = (newest, count)
+            if count:
+                self.report.late[key] = count
+                self.counters[f"{key}.late"] = self.counters.get(f"{key}.late", 0) + count
+        return self._late[at]
+
+    def _by_place(self, key: str) -> bool:
+        """Whether rows of a feed with a watermark are to be read with the place they had: changes have it anyway."""
+        return self.runtime.feeds[key].upsert is None
 
     def _in_time(
         self, task: Task, key: str, range: Range, ranges: Mapping[str, Range]
     ) -> DataFrame:
         """The rows of a feed without those that come too late."""
-        frame = self._rows[self._read(key, range)].frame
         if key not in task.marks:
-            return frame
+            return self._rows[self._read(key, range)].frame
+        frame = self._rows[self._read(key, range, as_changes=self._by_place(key))].frame
         before = ranges[MARK].start["inputs"].get(key)
-        return frame if before is None else frame.filter(~is_late(task.marks[key], before))
+        if before is not None:
+            frame = frame.filter(~is_late(task.marks[key], before))
+        return frame.drop(OP, STREAM, PARTITION, OFFSET) if self._by_place(key) else frame
 
     def _share(self) -> None:
         """Rows of a range that several tasks read are decoded once and kept for the others."""
@@ -323,7 +342,8 @@ class Epoch:
             for key in task.feeds:
                 range = self._feed_range(task, key)
                 if not range.empty:
-                    at = self._read(key, range, as_changes=task.changes is not None)
+                    placed = key in task.marks and self._by_place(key)
+                    at = self._read(key, range, as_changes=task.changes is not None or placed)
                     readers[at] = readers.get(at, 0) + 1
         for at, count in readers.items():
             if count > 1:
@@ -448,9 +468,11 @@ class Epoch:
         def face(relation: str, which: str, times: int) -> DataFrame:
             if which == "delta":
                 if relation in task.feeds:
-                    rows = self._rows[self._read(relation, ranges[relation])]
+                    placed = relation in task.marks and self._by_place(relation)
                     if times > 1:
-                        rows.share()
+                        self._rows[
+                            self._read(relation, ranges[relation], as_changes=placed)
+                        ].share()
                     frame = self._in_time(task, relation, ranges[relation], ranges)
                     return frame.withColumn(WEIGHT, F.lit(1))
                 return self._weighed(relation, ranges[stored(relation)], times)
@@ -706,7 +728,8 @@ class Epoch:
         before = next((b for b, count in counted.items() if count), None)
         if before is None or object.late_rows != "keep":
             return None
-        rows = self._rows[self._read(feed.key, range)].frame.filter(
+        placed = self._by_place(feed.key)
+        rows = self._rows[self._read(feed.key, range, as_changes=placed)].frame.filter(
             is_late(object.watermark, before)
         )
         reason = f"late: {object.watermark.column} is before the watermark"

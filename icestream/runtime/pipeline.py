@@ -284,7 +284,7 @@ class Pipeline:
             if task.stage.moving:
                 position[CLOCK] = {"time": None}
         if task.has_mark:
-            position[MARK] = {"mark": None, "inputs": {}}
+            position[MARK] = {"mark": None, "inputs": {}, "parts": {}}
         for key in task.feeds:
             start = self.runtime.feeds[key].source.start()
             if start != sources[key]:
