@@ -21,7 +21,7 @@ __all__ = ["spark"]
 pytestmark = pytest.mark.spark
 
 ACCOUNTS = 6
-ROUNDS = 8
+ROUNDS = 5
 VIEWS = """
 CREATE MATERIALIZED VIEW credits AS SELECT target AS account, sum(amount) AS amount FROM transfers GROUP BY target;
 CREATE MATERIALIZED VIEW debits AS SELECT source AS account, sum(amount) AS amount FROM transfers GROUP BY source;
