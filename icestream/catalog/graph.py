@@ -95,6 +95,11 @@ class Task:
         return self.object.upsert if isinstance(self.object, Table | Sink) else None
 
     @property
+    def hidden(self) -> bool:
+        """Whether its table is the engine's own business."""
+        return self.stage is not None and self.key != self.object.key
+
+    @property
     def columns(self) -> tuple[tuple[str, Type], ...]:
         """The columns of the table that it fills."""
         columns = self.stage.columns if self.stage is not None else self.object.columns

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import re
 import time
 
 from rich.console import Console, Group
@@ -15,6 +16,10 @@ from icestream.cli.status import objects_table, sources_table
 from icestream.observe.report import EpochReport
 from icestream.observe.status import Status
 from icestream.result import Result
+
+
+STATE = re.compile(r"#\d+/(\d+|one)(/\d+)*$")
+"""The key of a table that a view keeps for itself."""
 
 
 class Display:
@@ -60,11 +65,13 @@ class Display:
         )
         if dead := sum(report.dead.values()):
             line += f", {dead:,} dead letter{'' if dead == 1 else 's'}"
+        if late := sum(report.late.values()):
+            line += f", {late:,} late"
         if self.live is None:
             rows = ", ".join(
                 f"{key.partition('#')[0]} +{n:,}"
                 for key, n in report.rows.items()
-                if not key.endswith("!dead")
+                if not key.endswith("!dead") and not STATE.search(key)
             )
             self.notice(f"{line}{': ' + rows if rows else ''}")
             return

@@ -74,7 +74,8 @@ def sources_table(status: Status) -> Table:
     for source in status.sources:
         waiting = "" if source.lag is None else f"{source.lag:,}"
         dead = f"[red]{source.dead_letters:,}[/red]" if source.dead_letters else "0"
-        table.add_row(source.name, f"{source.records:,}", dead, waiting, source.error or "")
+        told = source.error or (f"{source.late:,} late" if source.late else "")
+        table.add_row(source.name, f"{source.records:,}", dead, waiting, told)
     return table
 
 

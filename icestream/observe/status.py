@@ -24,6 +24,8 @@ class SourceStatus:
     name: str
     records: int = 0
     dead_letters: int = 0
+    late: int = 0
+    """Rows that came after the watermark had passed their time."""
     lag: int | None = None
     error: str | None = None
 

@@ -19,6 +19,7 @@ def status_of(
             feed.object.name,
             records=record.counters.get(f"{feed.key}.records", 0),
             dead_letters=record.counters.get(feed.dead_key, 0),
+            late=record.counters.get(f"{feed.key}.late", 0),
             lag=pipeline.lags.get(feed.key),
             error=pipeline.failed_feeds.get(feed.key),
         )
@@ -27,7 +28,7 @@ def status_of(
     objects = [
         ObjectStatus(
             task.key.replace(task.object.key, task.object.name),
-            task.object.kind,
+            f"state of {task.object.kind}" if task.hidden else task.object.kind,
             rows=record.counters.get(task.key, 0),
             epoch=record.objects[task.key].epoch,
             table=record.objects[task.key].table,
