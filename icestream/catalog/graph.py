@@ -158,16 +158,19 @@ def make_plan(objects: Iterable[Object]) -> Plan:
                 feeds, tables = _inputs(
                     [r for r in stage.reads if r not in foreign], feeding, tasks
                 )
-                marks = {k: m for k in feeds if (m := getattr(feeding[k], "watermark", None))}
+                marks = _watermarks(feeds, feeding)
                 marked = tuple(k for k in tables if tasks[k].has_mark)
                 tasks[stage.relation] = Task(
                     object, feeds, tables, stage.plan, 0, _level(tables, tasks),
                     stage=stage, foreign=foreign, marks=marks, marked=marked,
                 )  # fmt: skip
         if isinstance(object, Sink | Table) and object.query is not None:
-            inputs = _inputs(relations_read(object.query), feeding, tasks)
-            level = _level(inputs[1], tasks)
-            tasks[object.key] = Task(object, *inputs, object.query, _interval(object), level)
+            feeds, tables = _inputs(relations_read(object.query), feeding, tasks)
+            level = _level(tables, tasks)
+            tasks[object.key] = Task(
+                object, feeds, tables, object.query, _interval(object), level,
+                marks=_watermarks(feeds, feeding),
+            )  # fmt: skip
     used = {key for task in tasks.values() for key in (*task.feeds, *task.foreign)}
     return Plan(
         tuple(Feed(o) for key, o in feeding.items() if key in used),
@@ -184,6 +187,16 @@ def _inputs(
     """The feeds among relations, and the stored objects."""
     tables = tuple(k for k in read if k in tasks)
     return tuple(k for k in read if k in feeding and k not in tables), tables
+
+
+def _watermarks(feeds: Sequence[str], feeding: Mapping[str, Feeding]) -> dict[str, Watermark]:
+    """The watermarks that feeds declare."""
+    objects = {k: feeding[k] for k in feeds}
+    return {
+        k: o.watermark
+        for k, o in objects.items()
+        if isinstance(o, Source | Table) and o.watermark is not None
+    }
 
 
 def _level(tables: Sequence[str], tasks: Mapping[str, Task]) -> int:

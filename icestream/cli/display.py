@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import sys
 import re
+import sys
 import time
 
 from rich.console import Console, Group
@@ -16,7 +16,6 @@ from icestream.cli.status import objects_table, sources_table
 from icestream.observe.report import EpochReport
 from icestream.observe.status import Status
 from icestream.result import Result
-
 
 STATE = re.compile(r"#\d+/(\d+|one)(/\d+)*$")
 """The key of a table that a view keeps for itself."""

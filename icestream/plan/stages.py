@@ -153,6 +153,10 @@ class Stage:
         """Whether its content changes as time passes, though nothing comes."""
         return any(moving_in(e) for n in walk(self.plan) for e in n.exprs)
 
+    def only_adds(self, states: Mapping[str, State], *, first: bool) -> bool:
+        """Whether all changes of an epoch are rows that come, each of them once."""
+        return self.grows or states[self.relation].empty
+
     def changes(
         self, states: Mapping[str, State], *, first: bool = False, times: Times = STILL
     ) -> Node | None:
@@ -167,6 +171,10 @@ class Stage:
 @dataclass(frozen=True)
 class Rows(Stage):
     """A plan of linear nodes, joins and windows."""
+
+    def only_adds(self, states: Mapping[str, State], *, first: bool) -> bool:
+        """See `Stage.only_adds`."""
+        return self.grows or (first and all(states[r].empty for r in self.reads))
 
     def changes(
         self, states: Mapping[str, State], *, first: bool = False, times: Times = STILL

@@ -107,24 +107,27 @@ class Runtime:
     """What is known of the files of stored objects that are looked up."""
     hot: dict[str, tuple[int, DataFrame]] = field(default_factory=dict)
     """The content of small tables, and the snapshot it is of."""
+    lock: threading.RLock = field(default_factory=threading.RLock)
 
     def lookup(self, key: str, on: Sequence[str], columns: Sequence[str]) -> Lookup:
         """The rows of a stored object by the values of some columns."""
-        own = self.lookups.setdefault(key, {})
         at = (tuple(on), tuple(columns))
-        if at not in own:
-            table = self.targets[key]
-            assert isinstance(table, LakeTable)
-            own[at] = Lookup(table, on, columns, self.indexes, files=self.files_of(key))
-        return own[at]
+        with self.lock:
+            own = self.lookups.setdefault(key, {})
+            if at not in own:
+                table = self.targets[key]
+                assert isinstance(table, LakeTable)
+                own[at] = Lookup(table, on, columns, self.indexes, files=self.files_of(key))
+            return own[at]
 
     def files_of(self, key: str) -> RecentFiles:
         """The files of a stored object's newest snapshots."""
-        if key not in self.files:
-            table = self.targets[key]
-            assert isinstance(table, LakeTable)
-            self.files[key] = RecentFiles(table)
-        return self.files[key]
+        with self.lock:
+            if key not in self.files:
+                table = self.targets[key]
+                assert isinstance(table, LakeTable)
+                self.files[key] = RecentFiles(table)
+            return self.files[key]
 
 
 class Epoch:
@@ -377,13 +380,13 @@ class Epoch:
     def _prepared(self, task: Task, ranges: Mapping[str, Range]) -> Result:
         """What the task will commit."""
         target = self.runtime.targets[task.key]
-        if task.key in self.runtime.keyed:
-            found = self._changes(task, ranges)
-            return None if found is None else self.runtime.keyed[task.key].stage(found)
-        if task.stage is not None:
+        if task.stage is not None and self._only_adds(task, ranges):
             assert isinstance(target, LakeTable)
             rows = self._maintained(task, ranges)
             return None if rows is None else self._appended(task, ranges, rows.drop(WEIGHT), target)
+        if task.key in self.runtime.keyed:
+            found = self._changes(task, ranges)
+            return None if found is None else self.runtime.keyed[task.key].stage(found)
         if task.destination is not None:
             frame = self._destined(task, ranges)
             if frame is None:
@@ -446,24 +449,39 @@ class Epoch:
             if len(told) < len(task.object.columns):
                 finish = partial(feed.generate, now=now)
             return Changes(frame, told, count, rows.truncates, rows.unset, finish)
-        frames = {
-            k: self._rows[self._read(k, ranges[k], as_changes=True)].frame for k in task.feeds
-        }
+        frames = {}
+        for key in task.feeds:
+            frames[key] = self._rows[self._read(key, ranges[key], as_changes=True)].frame
+            before = ranges[MARK].start["inputs"].get(key) if key in task.marks else None
+            if before is not None:
+                frames[key] = frames[key].filter(~is_late(task.marks[key], before))
         frames |= {k: self._delta(k, ranges[stored(k)]) for k in task.tables}
         return Changes(self._render(task, task.changes, frames), columns, count)
+
+    def _states(self, task: Task, ranges: Mapping[str, Range]) -> dict[str, State]:
+        """What the epoch does to the relations that a stage reads, and to its own table before."""
+        assert task.stage is not None
+        first = not ranges[BEGUN].start.get("begun")
+        states = {k: State(not ranges[k].empty, empty=first) for k in task.feeds}
+        for key in task.tables:
+            at = ranges[stored(key)]
+            states[key] = State(not at.empty, self._was_empty(key, at.start["snapshot"]))
+        states |= {k: State(False) for k in task.foreign}
+        own = self._was_empty(task.key, self.runtime.heads[task.key])
+        states[task.stage.relation] = State(True, own)
+        return states
+
+    def _only_adds(self, task: Task, ranges: Mapping[str, Range]) -> bool:
+        assert task.stage is not None
+        first = not ranges[BEGUN].start.get("begun")
+        return task.stage.only_adds(self._states(task, ranges), first=first)
 
     def _maintained(self, task: Task, ranges: Mapping[str, Range]) -> DataFrame | None:
         """The changes of a view's stage, with their weights."""
         stage = task.stage
         assert stage is not None
         first = not ranges[BEGUN].start.get("begun")
-        states = {k: State(not ranges[k].empty, empty=first) for k in task.feeds}
-        for key in task.tables:
-            at = ranges[stored(key)]
-            states[key] = State(not at.empty, self._was_empty(key, at.start["snapshot"]))
-        own = self.runtime.heads[task.key]
-        states |= {k: State(False) for k in task.foreign}
-        states[stage.relation] = State(True, self._was_empty(task.key, own))
+        states, own = self._states(task, ranges), self.runtime.heads[task.key]
 
         def face(relation: str, which: str, times: int) -> DataFrame:
             if which == "delta":
@@ -530,7 +548,7 @@ class Epoch:
         with self._lock:
             if key not in self._wholes:
                 feed = self.runtime.feeds[key]
-                start = feed.source.start()
+                start: Offset = {"snapshot": None}  # all of it, wherever a stream would begin
                 rows = feed.rows(Range(start, feed.source.latest(start)), _timestamp(self.cut.time))
                 self._wholes[key] = rows.frame
             return self._wholes[key]
