@@ -27,7 +27,7 @@ help:
 	@echo "make demo                the main job on embedded defaults; ends by itself (DEMO=forever: until Ctrl-C)"
 	@echo "make test                everything: lint, types, all tests with real servers"
 	@echo "make unit                the tests without a JVM"
-	@echo "make fuzz                random views against DuckDB, without a JVM (N=… schemas, SEED=… repeats one)"
+	@echo "make fuzz                random views against DuckDB, without a JVM (N=… histories, SEED=… repeats one)"
 	@echo "make setup               what both of them prepare: virtual environment, Java, JVM packages"
 	@echo "make lint | fmt | clean  style and types | apply the style | remove what was built"
 	@echo "make bench               benchmarks/append.py against its peers (BENCH=upsert, nexmark, epoch, incremental: others; each says what it takes with --help)"
@@ -46,7 +46,7 @@ unit: $(TESTABLE)
 	$(PY) -m pytest tests/unit
 
 fuzz: $(TESTABLE)
-	N=$(N) $(PY) -m pytest tests/unit/plan/test_maintain.py --tb=short
+	N=$(N) $(PY) -m pytest $(addprefix tests/unit/plan/test_,maintain.py clock.py closed.py) --tb=short
 
 lint: $(TESTABLE)
 	$(VENV)/bin/ruff check .

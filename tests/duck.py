@@ -8,6 +8,7 @@ than PostgreSQL (types of sums and means, division, errors instead of NULL) the 
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
@@ -387,11 +388,20 @@ class _Expressions:
             return f"CAST({'round_even' if expr.type == t.DOUBLE else 'round'}({args[0]}{', 0' if expr.type == t.DOUBLE else ''}) AS {kind})"  # fmt: skip
         if name == "round":
             return f"CAST(round({args[0]}, {args[1]}) AS {kind})"
-        if name in ("now", "proctime") and self._now:
-            return self._now
+        if name in ("now", "proctime"):
+            return self.moment(expr)
         if name not in _CALLS:
             raise UnknownToDuckDBError(f"function {expr.function}")
         return _CALLS[name].format(*args)
+
+    def moment(self, expr: Call) -> str:
+        """now(), or what it was at another time: the delta rules write that into the function."""
+        then = re.fullmatch(r"TIMESTAMP_MICROS\((\d+)\)", str(expr.function.spark))
+        if then:
+            return f"make_timestamptz({then[1]})"
+        if self._now is None:
+            raise UnknownToDuckDBError(f"function {expr.function}")
+        return self._now
 
     def arithmetic(self, symbol: str, args: Sequence[str], expr: Call) -> str:
         if len(args) == 1:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,23 +11,27 @@ import duckdb
 import pyarrow as pa
 
 from icestream.plan.linear import relations_read
-from icestream.plan.logical import Node, OutColumn
-from icestream.plan.maintain import WEIGHT, State, face, weighted
-from icestream.plan.stages import Facts, Stage, stages
+from icestream.plan.logical import Filter, Lookup, Node, OutColumn, Scan, walk
+from icestream.plan.maintain import STILL, WEIGHT, State, Times, face, weighted
+from icestream.plan.stages import Facts, Stage, closed, is_final, stages
+from icestream.plan.watermarks import Closing
 from icestream.types import arrow_type
 from tests.duck import bag, connect, duck_type, quoted, render_duckdb
 
 Row = tuple[Any, ...]
+FACES = ("old", "new", "delta")
 
 
 class Lake:
     """DuckDB tables for the faces of relations: content before and after the epoch, and what changed.
 
     Every content is a table of its own, so that a relation which does not change costs nothing.
+    With a seed, every stage reads its inputs in another order: nothing may depend on that.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, seed: int | None = None) -> None:
         self.database = connect()
+        self.seed = seed
         self.columns: dict[str, tuple[OutColumn, ...]] = {}
         self.tables: dict[str, str] = {}  # face → table
         self.rows: dict[str, int] = {}  # table → rows
@@ -39,7 +44,7 @@ class Lake:
             f"CAST(NULL AS {duck_type(c.type)}) AS {quoted(c.name)}" for c in listed
         )
         empty = self.keep(f"SELECT {nothing} WHERE FALSE", 0)
-        for which in ("new", "old", "delta"):
+        for which in FACES:
             self.tables[face(relation, which)] = empty
 
     def run(self, sql: str) -> duckdb.DuckDBPyConnection:
@@ -52,6 +57,13 @@ class Lake:
         counted = self.run(f"CREATE TABLE {name} AS {query}").fetchone()
         self.rows[name] = int(counted[0]) if rows is None and counted else rows or 0
         return name
+
+    def shuffled(self, table: str, salt: str) -> str:
+        """The rows of a table expression in another order, the same for the same salt."""
+        if self.seed is None or self.rows.get(table, 2) < 2:
+            return table
+        self.run(f"SELECT setseed({random.Random(f'{self.seed} {salt}').random()})").fetchall()
+        return self.keep(f"SELECT * FROM {table} ORDER BY random()")
 
     def table(self, relation: str, which: str = "new") -> str:
         return self.tables[face(relation, which)]
@@ -105,25 +117,35 @@ class Lake:
 
 @dataclass
 class View:
-    """A view that is maintained by its stages."""
+    """A view that is maintained by its stages. With `closing`, it shows its rows once they are final."""
 
     lake: Lake
     node: Node
     facts: Facts
     name: str
+    closing: Closing | None = None
     fresh: bool = True
+    now: int | None = None
+    times: Times = STILL
+    epoch: int = 0
     stages: tuple[Stage, ...] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.stages = stages(self.node, self.name, self.facts)
+        if self.closing is None:
+            self.stages = stages(self.node, self.name, self.facts)
+        else:
+            self.stages = closed(self.node, self.name, self.facts, self.closing)
         for stage in self.stages:
             self.lake.create(stage.relation, stage.columns)
             missing = set(stage.identity or ()) - {c.name for c in stage.columns}
             assert not missing, f"{stage.relation} has no column {missing}"
         self.lake.tables[face(self.name, "old")] = self.lake.table(self.name)
 
-    def advance(self) -> None:
-        """One epoch, after those of the tables."""
+    def advance(self, now: int | None = None, mark: int | None = None) -> None:
+        """One epoch, after those of the tables: what the clock says by now, and how far the watermark is."""
+        self.times = Times(self.now, self.times.mark, mark)
+        self.now = now
+        self.epoch += 1
         for stage in self.stages:
             self.step(stage)
         self.fresh = False
@@ -132,19 +154,19 @@ class View:
         lake = self.lake
         states = {r: self.state(r) for r in stage.reads}
         states[stage.relation] = State(False, not lake.count(stage.relation))
-        plan = stage.changes(states, first=self.fresh)
+        plan = stage.changes(states, first=self.fresh, times=self.times)
         delta = f"SELECT * FROM {lake.table(stage.relation, 'delta')} WHERE FALSE"
         if plan is not None:
             assert [c.name for c in plan.columns] == [*(c.name for c in stage.columns), WEIGHT]
-            changes = lake.keep(render_duckdb(plan, self.inputs(stage)))
+            changes = lake.keep(self.rendered(plan, self.inputs(stage, plan)))
             if stage.grows and lake.rows[changes]:  # what only grows is appended as it is
                 assert lake.total(changes) == lake.rows[changes], "a growing stage takes rows back"
             delta = self.replaced(stage, changes) if stage.netted else f"SELECT * FROM {changes}"
         lake.advance(stage.relation, delta)
         self.check(stage)
 
-    def inputs(self, stage: Stage) -> dict[str, str]:
-        """The faces that a stage may read; what came before a view was made is its first delta."""
+    def inputs(self, stage: Stage, plan: Node) -> dict[str, str]:
+        """The faces that the plan of a stage's changes may read; what came before a view was made is its first delta."""
         found = dict(self.lake.tables)
         found[face(stage.relation, "old")] = self.lake.table(stage.relation)
         for relation, known in self.facts.items():
@@ -158,7 +180,15 @@ class View:
             if not known.stored:
                 for which in ("old", "new"):
                     found.pop(face(relation, which), None)
+        for name in {n.relation for n in walk(plan) if isinstance(n, Scan | Lookup)} & set(found):
+            salt = f"{self.epoch} {stage.relation} {name}"
+            found[name] = self.lake.shuffled(found[name], salt)
         return found
+
+    def rendered(self, plan: Node, inputs: dict[str, str]) -> str:
+        """The text of a plan at the moment of the epoch."""
+        now = None if self.now is None else f"make_timestamptz({self.now})"
+        return render_duckdb(plan, inputs, now)
 
     def state(self, relation: str) -> State:
         """At its first epoch, everything that is there has come."""
@@ -204,11 +234,19 @@ class View:
             assert lake.total(changed) == lake.rows[changed], f"{stage.relation} does not only grow"
 
     def verify(self) -> None:
-        """The rows are those that the plan of its query gives as a batch."""
+        """The rows are those that the plan of its query gives as a batch, or those of them that are final."""
         names = ", ".join(quoted(c.name) for c in self.node.columns)
         found = bag(self.lake.run(f"SELECT {names} FROM {self.lake.table(self.name)}").fetchall())
-        inputs = {r: self.lake.table(r) for r in relations_read(self.node)}
-        rendered = self.lake.run(render_duckdb(self.node, inputs)).fetchall()
-        expected = bag(rendered)
+        expected = bag(self.batch())
         if found != expected:
             raise AssertionError(f"too many: {found - expected}, missing: {expected - found}")
+
+    def batch(self) -> list[Row]:
+        """What the view should hold."""
+        node, mark = self.node, self.times.mark
+        if self.closing is not None:
+            if mark is None:
+                return []
+            node = Filter(node, is_final(self.closing, node, mark))
+        inputs = {r: self.lake.table(r) for r in relations_read(node)}
+        return self.lake.run(self.rendered(node, inputs)).fetchall()

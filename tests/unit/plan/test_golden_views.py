@@ -52,7 +52,7 @@ def weights(case: GoldenCase, table: str, part: int, epochs: int) -> list[tuple[
 @pytest.mark.parametrize("epochs", [1, 3])
 @pytest.mark.parametrize("case", CASES, ids=lambda c: c.name)
 def test_views_end_as_expected(case: GoldenCase, epochs: int) -> None:
-    lake = Lake()
+    lake = Lake(seed=1)
     for table in case.tables:
         lake.create(table.name, [OutColumn(*column) for column in table.columns])
     facts = {x.name: Known(x.columns[0][:1] if x.keyed else None, not x.keyed) for x in case.tables}

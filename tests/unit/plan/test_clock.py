@@ -1,0 +1,124 @@
+"""Views with now() in their conditions: after every tick they hold what their queries give as a batch at that moment.
+
+Random histories of two tables, some epochs with changes and some in which only time passes; a view may be made in the
+middle of one. SEED repeats a run, N says how many histories there are (`make fuzz`).
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from datetime import UTC, datetime, timedelta
+
+import duckdb
+import pytest
+
+from icestream import types as t
+from icestream.plan.logical import OutColumn
+from icestream.plan.query import Relation
+from icestream.plan.stages import Known
+from tests.maintained import Lake, Row, View
+from tests.unit.plan.tables import bind
+
+COLUMNS = (("k", t.INTEGER), ("g", t.INTEGER), ("ts", t.TIMESTAMPTZ), ("f", t.BOOLEAN))
+RELATIONS = {name: Relation(name, name, COLUMNS) for name in ("t", "u")}
+BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
+EPOCHS, TICK, VIEWS = 6, 12, 9
+
+QUERIES = (
+    "SELECT k FROM t WHERE ts < now()",
+    "SELECT k, ts FROM t WHERE ts > now() - INTERVAL '20 seconds' AND ts <= now()",
+    "SELECT k FROM t WHERE f OR ts < now()",
+    "SELECT k FROM t WHERE coalesce(f, false) OR ts < now()",
+    "SELECT k FROM t WHERE f AND NOT (ts > now())",
+    "SELECT count(*) AS c FROM t WHERE ts >= now()",
+    "SELECT g, count(*) AS c, max(ts) AS m FROM t WHERE ts < now() GROUP BY g",
+    "SELECT g, max(ts) AS m FROM t GROUP BY g HAVING max(ts) < now()",
+    "SELECT g, count(*) FILTER (WHERE f) AS c FROM t WHERE NOT (ts > now()) GROUP BY g HAVING count(*) > 1",
+    "SELECT t.k, u.k AS uk FROM t JOIN u ON t.g = u.g AND t.ts < now()",
+    "SELECT t.k, u.k AS uk FROM t JOIN u ON t.g = u.g WHERE t.ts < now() AND u.ts > now() - INTERVAL '30 seconds'",
+    "SELECT t.k, x.k AS uk FROM t LEFT JOIN (SELECT * FROM u WHERE ts < now()) AS x ON t.g = x.g",
+    "SELECT a.k, b.m FROM t AS a JOIN (SELECT g, max(ts) AS m FROM t WHERE ts < now() GROUP BY g) AS b ON a.g = b.g WHERE a.ts < now()",
+    "SELECT k FROM t WHERE EXISTS (SELECT 1 FROM u WHERE u.g = t.g AND u.ts < now())",
+    "SELECT k FROM t WHERE g NOT IN (SELECT g FROM u WHERE u.ts < now())",
+    "SELECT k FROM t WHERE ts < now() AND k IN (SELECT max(k) FROM t WHERE ts < now() GROUP BY g)",
+    "SELECT k, n FROM (SELECT k, row_number() OVER (PARTITION BY g ORDER BY ts, k) AS n FROM t WHERE ts < now()) AS x WHERE n <= 2",
+    "SELECT DISTINCT g FROM t WHERE ts < now() UNION ALL SELECT g FROM u WHERE ts > now()",
+    "SELECT g FROM t WHERE ts < now() EXCEPT SELECT g FROM u WHERE ts < now()",
+)  # fmt: skip
+
+
+class Table:
+    """The rows of a table, and how they change."""
+
+    def __init__(self, r: random.Random, keyed: bool) -> None:
+        self.r = r
+        self.keyed = keyed
+        self.rows: dict[int, Row] = {}
+        self.last = 0
+
+    def epoch(self) -> list[tuple[Row, int]]:
+        """New rows; those of a table with a key are also changed and deleted."""
+        r = self.r
+        if r.random() < 0.3:
+            return []
+        changes: list[tuple[Row, int]] = []
+        for key in r.sample(list(self.rows), min(2, len(self.rows))) if self.keyed else ():
+            changes.append((self.rows.pop(key), -1))
+            if r.random() < 0.5:
+                changes.append((self.put(key), 1))
+        for _ in range(r.randint(1, 4)):
+            self.last += 1
+            changes.append((self.put(self.last), 1))
+        return changes
+
+    def put(self, key: int) -> Row:
+        r = self.r
+        at = BEGIN + timedelta(seconds=r.randint(-30, (EPOCHS + 1) * TICK))
+        row = (key, r.choice((None, 1, 2, 3)), r.choice((None, at, at, at, at)), r.choice((None, True, False)))  # fmt: skip
+        self.rows[key] = row
+        return row
+
+
+def failures(seed: int) -> list[str]:
+    """Each view that went wrong; it is left alone then."""
+    r = random.Random(seed)
+    lake = Lake(seed)
+    tables = {name: Table(r, keyed=r.random() < 0.5) for name in RELATIONS}
+    facts: dict[str, Known] = {}
+    for name, table in tables.items():
+        lake.create(name, [OutColumn(*column) for column in COLUMNS])
+        stored = table.keyed or r.random() < 0.5
+        facts[name] = Known(("k",) if table.keyed else None, not table.keyed, stored)
+    starts = {q: r.choice((0, 0, r.randrange(EPOCHS))) for q in r.sample(QUERIES, VIEWS)}
+    views: dict[str, View] = {}
+    wrong: dict[str, str] = {}
+    for epoch in range(EPOCHS):
+        now = int((BEGIN + timedelta(seconds=epoch * TICK)).timestamp()) * 1_000_000
+        for name, table in tables.items():
+            lake.feed(name, table.epoch())
+        for number, (query, start) in enumerate(starts.items()):
+            if epoch < start or query in wrong:
+                continue
+            try:
+                if query not in views:
+                    views[query] = View(lake, bind(query, RELATIONS), facts, f"v{number}")
+                views[query].advance(now)
+                views[query].verify()
+            except (AssertionError, LookupError, duckdb.Error) as error:
+                told = f"epoch {epoch} of a view made in epoch {start}, {facts}"
+                wrong[query] = f"SEED={seed}: {query}\n{told}\n{type(error).__name__}: {error}"
+    return list(wrong.values())
+
+
+def seeds() -> list[int]:
+    if "SEED" in os.environ:
+        return [int(os.environ["SEED"])]
+    first = random.randrange(2**32)
+    return [first + n for n in range(int(os.environ.get("N", "1")))]
+
+
+@pytest.mark.parametrize("seed", seeds())
+def test_views_follow_the_clock(seed: int) -> None:
+    wrong = failures(seed)
+    assert not wrong, "\n\n".join(wrong)
