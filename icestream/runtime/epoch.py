@@ -582,7 +582,7 @@ class Epoch:
             if rows is None:
                 return None
             columns = row_type(table, java, schema.names)
-            frame = self.runtime.spark.createDataFrame(rows, columns)
+            frame = self.runtime.spark.createDataFrame(rows, columns).coalesce(1)
             self.runtime.hot[key] = (snapshot, frame)
             return frame
 
@@ -634,7 +634,7 @@ class Epoch:
             if name in rows.column_names:
                 columns = columns.add(name, parse_type(type))
         self._at_hand.add((key, repr(range)))
-        return self.runtime.spark.createDataFrame(rows, columns)
+        return self.runtime.spark.createDataFrame(rows, columns).coalesce(1)
 
     def _count_changes(self, task: Task, ranges: Mapping[str, Range]) -> int | None:
         """About how many changes there are, where that is known beforehand."""
