@@ -42,7 +42,7 @@ def feeds_of(case_list: Sequence[GoldenCase], root: Path) -> dict[str, Feed]:
     }
 
 
-@pytest.mark.parametrize("epochs", [1, 2, 4])
+@pytest.mark.parametrize("epochs", [1, 3])
 def test_views_end_as_expected(epochs: int, spark: SparkSession, tmp_path: Path) -> None:
     feeds = feeds_of(CASES, tmp_path / "input")
     statements = [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -103,6 +104,28 @@ def late(running: Running, name: str) -> int:
     """The rows of a source or table that came too late, as the log counts them."""
     counters = running.engine.pipeline.record.counters
     return sum(n for key, n in counters.items() if key.startswith(f"{name}#") and "late" in key)
+
+
+def test_late_rows_are_kept_where_asked(spark: SparkSession, tmp_path: Path) -> None:
+    feed = Feed(tmp_path, "clicks", ("id", "who", "at"), keyed=False)
+    clause = feed.clause.replace("WITH (", "WITH (late_rows = 'keep', ", 1)
+    with Running(tmp_path / "home", spark) as running:
+        running.execute(
+            f"CREATE SOURCE clicks {CLICKS} {clause};"
+            "CREATE MATERIALIZED VIEW seen AS SELECT who, count(*) AS n FROM clicks GROUP BY who;"
+        )
+        for events in (
+            [(1, "a", at("30"))],
+            [(2, "b", at("5")), (3, "c", at("31")), (4, "d", None)],
+        ):
+            feed.write(new(*events))
+            running.epoch()
+        assert running.content("seen") == rows(("a", 1), ("c", 1), ("d", 1))
+        assert late(running, "clicks") == 1
+    letters = lake_table(tmp_path / "home", "dead_letters.clicks").scan().to_arrow().to_pylist()
+    assert [(r["reason"], json.loads(r["payload"])["id"]) for r in letters] == [
+        ("late: at is before the watermark", 2)
+    ]
 
 
 @pytest.mark.parametrize("kind", ["SOURCE", "TABLE"])
