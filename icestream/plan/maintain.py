@@ -104,7 +104,7 @@ class Rules:
                 weight = Item(WEIGHT, ColumnRef(t.INTEGER, WEIGHT))
                 return Scan(face(relation, "delta"), node.name, (*items, weight))
             case Values():
-                return _weighed(node, 1) if self.first else None
+                return weighed(node, 1) if self.first else None
             case Filter() if moving_in(node.condition):
                 return self._clock(node)
             case Filter(input=below):
@@ -142,7 +142,7 @@ class Rules:
             for holds, no_longer, weight in ((now, then, 1), (then, now, -1)):
                 turned = both([*still, holds, _is_not(no_longer, moving)])
                 assert turned is not None
-                terms.append(_weighed(Filter(there, turned), weight))
+                terms.append(weighed(Filter(there, turned), weight))
         return together([x for x in terms if not _is_empty(x)], weighted(node.columns))
 
     def _union(self, node: SetOperation) -> Node | None:
@@ -156,7 +156,7 @@ class Rules:
             terms.append(self._beside(node, left, "old"))
         if right is not None:
             pairs = equal_columns(node)
-            keys = _keys(right, [r for _, r in pairs])
+            keys = keys_of(right, [r for _, r in pairs])
             mine = self.within(node.left, "new", [n for n, _ in pairs], keys)
             terms.append(_last(Join("inner", mine, right, node.condition), node))
         return together([x for x in terms if not _is_empty(x)], weighted(node.columns))
@@ -164,7 +164,7 @@ class Rules:
     def _beside(self, node: Join, left: Node, when: When) -> Node:
         """Changes of the left side, joined with what the right one holds."""
         pairs = equal_columns(node)
-        keys = _keys(left, [n for n, _ in pairs])
+        keys = keys_of(left, [n for n, _ in pairs])
         right = self.within(node.right, when, [n for _, n in pairs], keys)
         return _last(Join(node.kind, left, right, node.condition), node)
 
@@ -175,12 +175,12 @@ class Rules:
             terms.append(self._beside(node, left, "old"))
         if right is not None:
             pairs = equal_columns(node)
-            keys = _keys(right, [r for _, r in pairs])
+            keys = keys_of(right, [r for _, r in pairs])
             mine = self.within(node.left, "new", [n for n, _ in pairs], keys)
             touched = Join("semi", mine, right, node.condition)
             for when, weight in (("new", 1), ("old", -1)):
                 theirs = self.within(node.right, when, [n for _, n in pairs], keys)  # type: ignore[arg-type]
-                terms.append(_weighed(Join(node.kind, touched, theirs, node.condition), weight))
+                terms.append(weighed(Join(node.kind, touched, theirs, node.condition), weight))
         return together([x for x in terms if not _is_empty(x)], weighted(node.columns))
 
     def _by_key(self, node: Window) -> Node | None:
@@ -188,11 +188,11 @@ class Rules:
         if changes is None:
             return None
         names = [e.name for e in node.partition_by if isinstance(e, ColumnRef)]
-        keys = _keys(changes, names)
+        keys = keys_of(changes, names)
         terms: list[Node] = []
         for when, weight in (("new", 1), ("old", -1)):
             below = self.within(node.input, when, names, keys)  # type: ignore[arg-type]
-            terms.append(_weighed(replace(node, input=below), weight))
+            terms.append(weighed(replace(node, input=below), weight))
         return together([x for x in terms if not _is_empty(x)], weighted(node.columns))
 
     # -- what is there --------------------------------------------------------------------------------
@@ -263,13 +263,13 @@ class Rules:
         if any(as_left):
             mine, part = _chosen(as_left, keys)
             left = self.within(node.left, when, mine, part)
-            further = _keys(left, [n for n, _ in pairs])
+            further = keys_of(left, [n for n, _ in pairs])
             right = self.within(node.right, when, [r for _, r in pairs], further)
             return node.with_inputs([left, right])
         if node.kind == "inner" and any(n in rights for n in on):
             theirs, part = _chosen([n if n in rights else None for n in on], keys)
             right = self.within(node.right, when, theirs, part)
-            further = _keys(right, [r for _, r in pairs])
+            further = keys_of(right, [r for _, r in pairs])
             left = self.within(node.left, when, [n for n, _ in pairs], further)
             return node.with_inputs([left, right])
         return node.with_inputs([self.within(i, when, (), None) for i in node.inputs])
@@ -301,7 +301,7 @@ def at_moment(expr: Expr, micros: int) -> Expr:
 # -- keys -----------------------------------------------------------------------------------------------
 
 
-def _keys(node: Node, names: Sequence[str]) -> Node | None:
+def keys_of(node: Node, names: Sequence[str]) -> Node | None:
     """The values of some columns, under names that meet no others."""
     if not names:
         return None
@@ -363,7 +363,7 @@ def _weight() -> Item:
     return Item(WEIGHT, ColumnRef(t.INTEGER, WEIGHT))
 
 
-def _weighed(node: Node, weight: int) -> Node:
+def weighed(node: Node, weight: int) -> Node:
     """Rows that all come, or all go."""
     return Project(node, (*kept(node), Item(WEIGHT, Literal(t.INTEGER, weight))))
 

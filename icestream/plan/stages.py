@@ -53,8 +53,10 @@ from icestream.plan.maintain import (
     State,
     Times,
     face,
+    keys_of,
     same,
     together,
+    weighed,
     weighted,
 )
 from icestream.plan.normal import MADE, is_settled, normal
@@ -182,9 +184,7 @@ class Rows(Stage):
         """See `Stage.changes`."""
         rules = Rules(states, first, times)
         if first and all(states[r].empty for r in self.reads):
-            everything = rules.at(self.plan, "new")
-            weight = Item(WEIGHT, Literal(t.INTEGER, 1))
-            return Project(everything, (*kept(everything), weight))
+            return weighed(rules.at(self.plan, "new"), 1)
         return rules.delta(self.plan)
 
 
@@ -244,7 +244,7 @@ class Groups(Stage):
         items = tuple(Item(c.name, ColumnRef(c.type, c.name)) for c in self.columns)
         own = Scan(face(self.relation, "old"), self.relation, items)
         over = Filter(own, is_final(self.closing, own, times.mark_before))
-        terms = [_weighed(over, -1), *([found] if found is not None else [])]
+        terms = [weighed(over, -1), *([found] if found is not None else [])]
         return together(terms, weighted(self.columns))
 
     def _from_scratch(self, below: Node) -> Node:
@@ -292,11 +292,8 @@ class Groups(Stage):
             return Join("left", delta, Values((), columns), None)
         on = tuple(self.names[g.name] for g in self.core.groups)
         relation = face(self.relation, "old")
-        if on:
-            keys = Project(
-                delta,
-                tuple(Item(f"{MADE}k{i}", g.ref) for i, g in enumerate(self.core.groups)),
-            )
+        keys = keys_of(delta, [g.name for g in self.core.groups])
+        if keys is not None:
             stored = Lookup(keys, relation, self.relation, items, on)
         else:
             stored = Scan(relation, self.relation, items)
@@ -324,9 +321,9 @@ class Groups(Stage):
         """Groups that are read again, beside the others. `test` None: all of them are."""
         groups = self.core.groups
         chosen = node if test is None else Filter(node, test)
-        keys = Project(chosen, tuple(Item(f"{MADE}k{i}", g.ref) for i, g in enumerate(groups)))
+        keys = keys_of(chosen, [g.name for g in groups])
         names = [g.expr.name for g in groups if isinstance(g.expr, ColumnRef)]
-        below = rules.within(self.core.input, "new", names, keys if groups else None)
+        below = rules.within(self.core.input, "new", names, keys)
         again = Aggregate(
             below,
             tuple(Item(f"{g.name}@again", g.expr) for g in groups),
@@ -415,7 +412,7 @@ class Closed(Stage):
         if times.mark_before is not None:
             already = is_final(self.closing, self.plan, times.mark_before)
             test = call("and", test, call("not", already))
-        return _weighed(Filter(rules.at(self.plan, "new"), test), 1)
+        return weighed(Filter(rules.at(self.plan, "new"), test), 1)
 
 
 def is_final(closing: Closing, node: Node, mark: int) -> Expr:
@@ -473,20 +470,19 @@ class Best(Stage):
             candidates = SetOperation("union", True, branches, below.columns)
             everything = tuple(Item(c.name, ColumnRef(c.type, c.name)) for c in self.columns)
             stored = self._stored(news, names, everything)
-            terms.append(_weighed(stored, -1))
+            terms.append(weighed(stored, -1))
         ranked = replace(self.core, input=replace(self.window, input=candidates))
         assert isinstance(self.plan, Project)
-        terms.insert(0, _weighed(Project(ranked, self.plan.items), 1))
+        terms.insert(0, weighed(Project(ranked, self.plan.items), 1))
         return together(terms, weighted(self.columns))
 
     def _stored(self, news: Node, names: Sequence[str], items: tuple[Item, ...]) -> Node:
         relation = face(self.relation, "old")
-        if not names:
+        keys = keys_of(news, names)
+        if keys is None:
             return Scan(relation, self.relation, items)
-        types = {c.name: c.type for c in news.columns}
-        keys = [Item(f"{MADE}k{i}", ColumnRef(types[n], n)) for i, n in enumerate(names)]
         on = tuple(self.names[n] for n in names)
-        return Lookup(Project(news, tuple(keys)), relation, self.relation, items, on)
+        return Lookup(keys, relation, self.relation, items, on)
 
 
 @dataclass(frozen=True)
@@ -512,15 +508,12 @@ class Partitions(Stage):
         if news is None:
             return None
         names = [e.name for e in self.core.partition_by if isinstance(e, ColumnRef)]
-        types = {c.name: c.type for c in news.columns}
-        items = tuple(Item(f"{MADE}k{i}", ColumnRef(types[n], n)) for i, n in enumerate(names))
-        keys = Project(news, items) if names else None
+        keys = keys_of(news, names)
         again: Node = replace(self.core, input=rules.within(self.core.input, "new", names, keys))
         if keys is not None:  # more than asked for may have been read
-            mine = [ColumnRef(types[n], n) for n in names]
-            again = Join("semi", again, keys, same(mine, [i.ref for i in items]))
+            again = _exactly(again, keys, names)
         assert isinstance(self.plan, Project)
-        terms = [_weighed(Project(again, self.plan.items), 1)]
+        terms = [weighed(Project(again, self.plan.items), 1)]
         if not states[self.relation].empty:
             relation = face(self.relation, "old")
             own = tuple(Item(c.name, ColumnRef(c.type, c.name)) for c in self.columns)
@@ -528,11 +521,11 @@ class Partitions(Stage):
             if keys is not None:
                 on = tuple(self.names[n] for n in names)
                 before = _exactly(Lookup(keys, relation, self.relation, own, on), keys, on)
-            terms.append(_weighed(before, -1))
+            terms.append(weighed(before, -1))
         return together(terms, weighted(self.columns))
 
 
-def _exactly(found: Lookup, keys: Node, on: Sequence[str]) -> Node:
+def _exactly(found: Node, keys: Node, on: Sequence[str]) -> Node:
     """Rows that were looked up, without those that were not asked for."""
     columns = {r.name: r for r in refs(found)}
     return Join("semi", found, keys, same([columns[n] for n in on], refs(keys)))
@@ -550,10 +543,6 @@ def _told_apart(stage: Stage, shown: tuple[Item, ...]) -> tuple[Item, ...]:
         Item(name, Cast(t.VARCHAR, exprs[name.removeprefix(f"{HIDDEN}text_")])) for name in texts
     )
     return (*shown, *added)
-
-
-def _weighed(node: Node, weight: int) -> Node:
-    return Project(node, (*kept(node), Item(WEIGHT, Literal(t.INTEGER, weight))))
 
 
 def _foreign(node: Node) -> set[str]:
@@ -777,8 +766,7 @@ class _Splitter:
         ranks = {i.name for i in window.calls if _rank(i.expr)}
         if len(ranks) != len(window.calls):
             return False
-        tests = list(conjuncts(node.condition))
-        return any(_at_most(x, ranks) for x in tests) and all(_at_most(x, ranks) for x in tests)
+        return all(_at_most(x, ranks) for x in conjuncts(node.condition))
 
     def best(self, relation: str, node: Filter, items: tuple[Item, ...]) -> Stage:
         window = node.input
@@ -807,7 +795,7 @@ class _Splitter:
         """The input of a window, whose content is read."""
         below = self.visit(node.input, stored=True)
         if any(isinstance(n, Window) for n in walk(below)):
-            below = self.scan(self.rows(below))
+            below = self.scan(self.rows_of(below))
         return below
 
 

@@ -151,6 +151,7 @@ class Epoch:
         """Deltas that the driver holds itself."""
         self._lock = threading.RLock()
         self._sizes: dict[tuple[str, int], int] = {}
+        self._counts: dict[tuple[str, str], int] = {}
         self._wholes: dict[str, DataFrame] = {}
         self._late: dict[tuple[str, str, int | None], tuple[dict[str, int], int]] = {}
         self._held = ExitStack()
@@ -493,7 +494,7 @@ class Epoch:
                         ].share()
                     frame = self._in_time(task, relation, ranges[relation], ranges)
                     return frame.withColumn(WEIGHT, F.lit(1))
-                return self._weighed(relation, ranges[stored(relation)], times)
+                return self._weighed(relation, ranges[stored(relation)])
             if relation == stage.relation:
                 return self._content(relation, own)
             if relation in task.foreign:
@@ -597,7 +598,7 @@ class Epoch:
             self._sizes[at] = 1 << 62 if rows is None else int(rows)
         return self._sizes[at]
 
-    def _weighed(self, key: str, range: Range, times: int) -> DataFrame:
+    def _weighed(self, key: str, range: Range) -> DataFrame:
         """What came and went in a stored object, with weights; read once for all who ask."""
         at = (key, repr(range))
         with self._lock:
@@ -621,7 +622,7 @@ class Epoch:
         table = self.runtime.targets[key]
         assert isinstance(table, LakeTable)
         start, end = range.start["snapshot"], range.end["snapshot"]
-        if start is None or changed(table, start, end) > FEW:
+        if start is None or self._changed(key, range) > FEW:
             return None
         java = table.load()
         schema = small.can_write(table, java)
@@ -642,11 +643,18 @@ class Epoch:
             self.runtime.feeds[k].source.at_most(ranges[k].start, ranges[k].end) for k in task.feeds
         ]
         for key in task.tables:
-            table, at = self.runtime.targets[key], ranges[stored(key)]
-            assert isinstance(table, LakeTable)
-            counts.append(changed(table, at.start["snapshot"], at.end["snapshot"]))
+            counts.append(self._changed(key, ranges[stored(key)]))
         known = [c for c in counts if c is not None]
         return sum(known) if len(known) == len(counts) else None
+
+    def _changed(self, key: str, range: Range) -> int:
+        """About how many rows of a stored object changed; its snapshots are asked once an epoch."""
+        at = (key, repr(range))
+        if at not in self._counts:
+            table = self.runtime.targets[key]
+            assert isinstance(table, LakeTable)
+            self._counts[at] = changed(table, range.start["snapshot"], range.end["snapshot"])
+        return self._counts[at]
 
     def _render(self, task: Task, query: Node, frames: Mapping[str, DataFrame]) -> DataFrame:
         inputs: dict[str, str] = {}
