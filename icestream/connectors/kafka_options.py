@@ -28,6 +28,8 @@ LARGE_FETCHES = {
     "isolation.level": "read_committed",
     # Spark asks for the partition's first and last offset after every poll: few large polls, then.
     "max.poll.records": "50000",
+    # And those questions queue behind a fetch that waits for more to come.
+    "fetch.max.wait.ms": "5",
     "max.partition.fetch.bytes": str(8 << 20),
     "fetch.max.bytes": str(64 << 20),
     "receive.buffer.bytes": str(1 << 20),

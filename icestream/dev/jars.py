@@ -76,6 +76,7 @@ GROUPS: Mapping[str, Group] = {
                 "org.apache.iceberg:iceberg-spark-runtime-4.0_2.13:1.11.0",
                 "org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0",
                 "org.xerial:sqlite-jdbc:3.50.3.0",
+                "com.globalmentor:hadoop-bare-naked-local-fs:0.1.0",
             ),
             _IN_PYSPARK,
         ),

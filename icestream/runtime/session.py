@@ -37,6 +37,8 @@ FIXED = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
     "spark.sql.execution.arrow.maxBytesPerBatch": "2147483647b",
     "spark.sql.catalogImplementation": "in-memory",
+    # Else every column that is named costs five calls to the JVM, to tell where in Python that was.
+    "spark.python.sql.dataFrameDebugging.enabled": "false",
     "spark.driver.extraJavaOptions": "-XX:+UseParallelGC -XX:-UsePerfData -Dderby.system.home=/dev/null",
 }
 
@@ -139,6 +141,9 @@ def _place(settings: EngineSettings, paths: list[Path]) -> dict[str, str]:
             "spark.driver.bindAddress": "127.0.0.1",
             "spark.sql.shuffle.partitions": str(cores),
             "spark.python.worker.reuse": "true",
+            "spark.python.daemon.module": "icestream.runtime.daemon",
+            # Hadoop's own starts a process (chmod) for every file that is made.
+            "spark.hadoop.fs.file.impl": "com.globalmentor.apache.hadoop.fs.BareLocalFileSystem",
         }
     return conf | {"spark.jars": ",".join(map(str, paths))}
 
