@@ -18,11 +18,13 @@ from pyspark.sql import functions as F
 from icestream.connectors.base import Context, Source, SourceConnector
 from icestream.connectors.kafka_options import OPTIONS, check, client_properties
 from icestream.errors import ConnectorError, RangeLostError, did_you_mean
-from icestream.lake.jvm import java_message
+from icestream.lake.jvm import Names, java_message
 from icestream.lake.stamp import Offset
 from icestream.types import BIGINT, BYTEA, INTEGER, TIMESTAMPTZ, VARCHAR, array, struct
 
 EARLIEST, LATEST = -2, -1
+TOPIC = re.compile(r"[\w.-]+")
+OFFSET = re.compile(r"([\w.-]+)-(\d+)=ListOffsetsResultInfo\(offset=(-?\d+)")
 SPLIT_ABOVE = 200_000  # records in a range before partitions are split among more tasks than there are partitions
 
 
@@ -35,6 +37,8 @@ class KafkaSource(Source):
         self.settings = context.settings
         self.properties = client_properties(context.settings)
         self.group = f"{context.settings['group.id.prefix']}-{context.key.replace('#', '-')}"
+        self._java = Names(context.spark._jvm)
+        self._places: dict[tuple[str, int], Any] = {}
         self._admin: Any = None
 
     # -- positions -------------------------------------------------------------------------------
@@ -114,85 +118,91 @@ class KafkaSource(Source):
 
     def acknowledge(self, end: Offset) -> None:
         """Commit the positions to the consumer group, so that Kafka's own lag monitors see this source."""
-        jvm = self._jvm()
-        positions = jvm.java.util.HashMap()
+        positions = self._java.java.util.HashMap()
+        committed = self._java.org.apache.kafka.clients.consumer.OffsetAndMetadata
         for (topic, partition), offset in _flat(end).items():
-            at = jvm.org.apache.kafka.common.TopicPartition(topic, partition)
-            positions.put(at, jvm.org.apache.kafka.clients.consumer.OffsetAndMetadata(offset))
+            positions.put(self._place(topic, partition), committed(offset))
         self._client().alterConsumerGroupOffsets(self.group, positions)
 
     def close(self) -> None:
         """Close the admin client."""
         if self._admin is not None:
-            self._admin.close(self._jvm().java.time.Duration.ofSeconds(2))
+            self._admin.close(self._java.java.time.Duration.ofSeconds(2))
             self._admin = None
 
     # -- the admin client ------------------------------------------------------------------------
 
-    def _jvm(self) -> Any:
-        return self.spark._jvm
-
     def _client(self) -> Any:
         if self._admin is None:
-            properties = self._jvm().java.util.Properties()
+            properties = self._java.java.util.Properties()
             for key, value in self.properties.items():
                 properties.setProperty(key, value)
             try:
-                self._admin = self._jvm().org.apache.kafka.clients.admin.Admin.create(properties)
+                self._admin = self._java.org.apache.kafka.clients.admin.Admin.create(properties)
             except Py4JJavaError as error:
                 raise self._failed(error) from error
         return self._admin
 
     def _wait(self, future: Any) -> Any:
-        seconds = self._jvm().java.util.concurrent.TimeUnit.SECONDS
+        seconds = self._java.java.util.concurrent.TimeUnit.SECONDS
         try:
             return future.get(self.settings["properties.timeout"], seconds)
         except Py4JJavaError as error:
             raise self._failed(error) from error
 
     def _partitions(self) -> list[tuple[str, int]]:
-        topics = self._topics()
-        described = self._wait(self._client().describeTopics(topics).allTopicNames())
-        return [(t, p.partition()) for t in topics for p in described.get(t).partitions()]
-
-    def _topics(self) -> list[str]:
         wanted = self.settings["topic"]
-        known = sorted(self._wait(self._client().listTopics().names()))
         if wanted is None:
             pattern = re.compile(self.settings["topic.regex"])
-            found = [t for t in known if pattern.fullmatch(t) and not t.startswith("__")]
+            topics = [t for t in self._known() if pattern.fullmatch(t) and not t.startswith("__")]
         else:
-            found = [t.strip() for t in wanted.split(",") if t.strip()]
-        missing = [t for t in found if t not in known]
-        if missing:
-            raise ConnectorError(
-                f"source {self.name}: topic {missing[0]!r} does not exist on {self.bootstrap}",
-                object=self.name,
-                remedy=did_you_mean(missing[0], known) or "create the topic first",
-            )
-        return found
+            topics = [t.strip() for t in wanted.split(",") if t.strip()]
+        try:
+            described = self._wait(self._client().describeTopics(topics).allTopicNames())
+        except ConnectorError:
+            known = self._known()
+            for topic in topics:
+                if topic not in known:
+                    raise ConnectorError(
+                        f"source {self.name}: topic {topic!r} does not exist on {self.bootstrap}",
+                        object=self.name,
+                        remedy=did_you_mean(topic, known) or "create the topic first",
+                    ) from None
+            raise
+        return [(t, p) for t in topics for p in range(described.get(t).partitions().size())]
+
+    def _known(self) -> list[str]:
+        """All topics of the cluster."""
+        names = self._wait(self._client().listTopics().names())
+        return sorted(TOPIC.findall(names.toString()))
 
     def _offsets(
         self, partitions: Sequence[tuple[str, int]], at: int
     ) -> dict[tuple[str, int], int]:
         """Offsets of the earliest (-2), the end (-1), or the first record at that time (≥ 0; -1 if none)."""
-        kafka = self._jvm().org.apache.kafka
+        kafka = self._java.org.apache.kafka
         spec = kafka.clients.admin.OffsetSpec
         wanted = {EARLIEST: spec.earliest, LATEST: spec.latest}.get(
             at, lambda: spec.forTimestamp(at)
         )()
-        query = self._jvm().java.util.HashMap()
+        query = self._java.java.util.HashMap()
         for topic, partition in partitions:
-            query.put(kafka.common.TopicPartition(topic, partition), wanted)
+            query.put(self._place(topic, partition), wanted)
         isolation = kafka.common.IsolationLevel.READ_COMMITTED
         if self.properties.get("isolation.level") == "read_uncommitted":
             isolation = kafka.common.IsolationLevel.READ_UNCOMMITTED
         options = kafka.clients.admin.ListOffsetsOptions(isolation)
         answer = self._wait(self._client().listOffsets(query, options).all())
-        return {
-            (e.getKey().topic(), e.getKey().partition()): e.getValue().offset()
-            for e in answer.entrySet()
-        }
+        # One text for all: entry by entry it would be a dozen calls to the JVM for each partition.
+        found = {(t, int(p)): int(o) for t, p, o in OFFSET.findall(answer.toString())}
+        return {p: found[p] for p in partitions}
+
+    def _place(self, topic: str, partition: int) -> Any:
+        """A partition as Kafka's classes know it."""
+        at = (topic, partition)
+        if at not in self._places:
+            self._places[at] = self._java.org.apache.kafka.common.TopicPartition(topic, partition)
+        return self._places[at]
 
     @property
     def bootstrap(self) -> str:

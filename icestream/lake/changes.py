@@ -80,7 +80,7 @@ def delta(
     if start is None:
         reader = table.jvm.spark.read.format("iceberg").option("snapshot-id", end)
         return _as_changes(reader.load(table.sql), UPSERT, F.lit(0))
-    java = table.load()
+    java = table.holding(end)
     parts: list[DataFrame] = []
     for number, segment in enumerate(_segments(table, java, start, end)):
         parts += segment.frames(table, java, number, held, known or {})
@@ -96,7 +96,7 @@ def few(
     table: LakeTable, start: int, end: int, schema: pa.Schema, known: Mapping[str, LiveFile]
 ) -> pa.Table | None:
     """What `delta` gives, read by the driver itself. None: that is for Spark to do."""
-    java = table.load()
+    java = table.holding(end)
     found: list[pa.Table] = []
     for number, segment in enumerate(_segments(table, java, start, end)):
         for op, chosen in segment.chosen(table, java, known):
@@ -119,7 +119,7 @@ def few(
 def changed(table: LakeTable, start: int | None, end: int | None) -> int:
     """About how many rows came and went in (start, end], as the snapshots say."""
     total, within = 0, False
-    for snapshot in table.ancestry():
+    for snapshot in table.ancestry(table.holding(end)):
         within |= snapshot.id == end
         if snapshot.id == start:
             break

@@ -5,11 +5,30 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from py4j.java_gateway import JavaClass, JavaPackage, JVMView
 from py4j.protocol import Py4JJavaError
 from pyspark.java_gateway import ensure_callback_server_started
 from pyspark.sql import SparkSession
 
 JavaObject = Any
+
+
+class Names:
+    """Packages, classes and their static members, each looked up once: every dot is a call to the JVM."""
+
+    def __init__(self, java: JVMView | JavaPackage | JavaClass) -> None:
+        self._java = java
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._java, name)
+        if isinstance(found, JavaPackage | JavaClass):
+            found = Names(found)
+        self.__dict__[name] = found
+        return found
+
+    def __call__(self, *arguments: object) -> JavaObject:
+        """A new object of the class."""
+        return self._java(*arguments)
 
 
 class Jvm:
@@ -18,10 +37,9 @@ class Jvm:
     def __init__(self, spark: SparkSession) -> None:
         self.spark = spark
         java = spark._jvm.java
-        self.bytes = java.nio.ByteBuffer.wrap
-        self._list, self._map = java.util.ArrayList, java.util.HashMap  # every dot is a call
-        self.iceberg = spark._jvm.org.apache.iceberg
-        self._sessions = spark._jvm.org.apache.spark.sql.classic.SparkSession
+        self._list, self._map = java.util.ArrayList, java.util.HashMap
+        self.iceberg = Names(spark._jvm.org.apache.iceberg)
+        self._sessions = Names(spark._jvm.org.apache.spark.sql.classic.SparkSession)
         ensure_callback_server_started(spark.sparkContext._gateway)
 
     def load(self, table: str) -> JavaObject:

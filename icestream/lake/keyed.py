@@ -412,7 +412,7 @@ class KeyedTable:
 
         only_on = EMPTY if staged.base is None else staged.base
         snapshot = self.table.commit(update, stamp, base, {}, only_on=only_on)
-        java = self.table.load()
+        java = self.table.holding(snapshot)
         on_top = java.currentSnapshot().snapshotId() == snapshot
         if self._live is not None and self._live.upgraded(java):
             self._live = None

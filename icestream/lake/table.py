@@ -56,6 +56,7 @@ class LakeTable:
         self.jvm = jvm
         self.parts = name
         self.owned = owned
+        self._seen: JavaObject | None = None
 
     @property
     def name(self) -> str:
@@ -70,7 +71,8 @@ class LakeTable:
     def load(self) -> JavaObject:
         """The Java table, fresh from its catalog."""
         try:
-            return self.jvm.load(self.sql)
+            self._seen = self.jvm.load(self.sql)
+            return self._seen
         except (Py4JJavaError, PySparkException) as error:
             if is_missing(error):
                 raise LakeError(
@@ -83,6 +85,13 @@ class LakeTable:
                 f"table {self.name} cannot be loaded: {text.strip().splitlines()[0]}",
                 object=self.name,
             ) from error
+
+    def holding(self, snapshot: int | None) -> JavaObject:
+        """The Java table with that snapshot in its history: as it was last seen, if that will do."""
+        seen = self._seen
+        if seen is not None and snapshot is not None and seen.snapshot(snapshot) is not None:
+            return seen
+        return self.load()
 
     def head(self, java: JavaObject | None = None) -> Snapshot | None:
         """The current snapshot, or None for a table without one."""
@@ -161,7 +170,7 @@ class LakeTable:
                     time.sleep(min(0.05 * 2**attempt, 2.0))
                 continue
             faults.reach("commit-sent")
-            head = self.load().currentSnapshot()
+            head = java.currentSnapshot()  # it has looked again after the commit
             if head is not None and head.summary().get(STAMP) == stamp.to_json():
                 return int(head.snapshotId())
         java = self.load()

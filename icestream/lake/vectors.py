@@ -8,6 +8,7 @@ at most one, so a new one holds all that was deleted before as well. Each has a 
 from __future__ import annotations
 
 import io
+import json
 import struct
 import uuid
 import zlib
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 Bits = BitMap64
 
 BLOB = "deletion-vector-v1"
+PUFFIN = b"PFA1"
 MAGIC = bytes((0xD1, 0xD3, 0x39, 0x64))
 PATH_ID, POSITION_ID = 2147483546, 2147483545
 ROW_POSITION = 2147483645
@@ -77,25 +79,21 @@ def write_vectors(
     java: JavaObject, marked: Sequence[tuple[LiveFile, Bits]], jvm: Jvm
 ) -> list[JavaObject]:
     """A Puffin file with a vector for each data file; gives the delete files to commit."""
-    puffin, provider, access = jvm.iceberg.puffin, java.locationProvider(), java.io()
-    open, kind, plain = puffin.Puffin.write, puffin.Blob, puffin.PuffinCompressionCodec.NONE
-    fields = jvm.list([ROW_POSITION])
+    provider, access = java.locationProvider(), java.io()
     describe = _Describer(java, jvm.iceberg.FileFormat.PUFFIN, jvm)
 
     def write(one: tuple[LiveFile, Bits]) -> JavaObject:
         file, bits = one
         location = provider.newDataLocation(f"{uuid.uuid4()}-vector.puffin")
-        writer = open(access.newOutputFile(location)).createdBy("icestream").build()
-        properties = {"referenced-data-file": file.location, "cardinality": str(len(bits))}
-        content = jvm.bytes(encode(bits))
-        writer.write(kind(BLOB, fields, -1, -1, content, plain, jvm.map(properties)))
-        writer.finish()
-        blob = writer.writtenBlobsMetadata().get(0)
-        writer.close()
+        blob = encode(bits)
+        content = puffin(blob, file.location, len(bits))
+        out = access.newOutputFile(location).createOrOverwrite()
+        out.write(content)
+        out.close()
         return (
-            describe(file, location, writer.fileSize(), len(bits))
-            .withContentOffset(blob.offset())
-            .withContentSizeInBytes(blob.length())
+            describe(file, location, len(content), len(bits))
+            .withContentOffset(len(PUFFIN))
+            .withContentSizeInBytes(len(blob))
             .build()
         )
 
@@ -103,6 +101,22 @@ def write_vectors(
         return [write(one) for one in marked]
     with ThreadPoolExecutor(WRITERS) as pool:
         return list(pool.map(write, marked))
+
+
+def puffin(blob: bytes, location: str, count: int) -> bytes:
+    """A Puffin file with one vector."""
+    vector = {
+        "type": BLOB,
+        "fields": [ROW_POSITION],
+        "snapshot-id": -1,
+        "sequence-number": -1,
+        "offset": len(PUFFIN),
+        "length": len(blob),
+        "properties": {"referenced-data-file": location, "cardinality": str(count)},
+    }
+    footer = json.dumps({"blobs": [vector], "properties": {"created-by": "icestream"}}).encode()
+    end = struct.pack("<i", len(footer)) + bytes(4)
+    return PUFFIN + blob + PUFFIN + footer + end + PUFFIN
 
 
 def write_position_deletes(

@@ -47,7 +47,7 @@ from icestream.plan.spark import render
 from icestream.runtime.destinations import ConnectorFeed
 from icestream.runtime.feeds import OpenFeed, Rows
 from icestream.runtime.targets import Target
-from icestream.runtime.views import Computation, as_changes
+from icestream.runtime.views import AS_CHANGES, Computation
 from icestream.types import backtick
 
 T = TypeVar("T")
@@ -219,16 +219,10 @@ class Epoch:
                 self._newest(key, stamp.ranges[key], mark, before)
         todo = [(t, self._ranges(t)) for t in tasks if t.key not in self.stamped]
         todo = [(t, r) for t, r in todo if any(not x.empty for x in r.values())]
-        jobs = [lambda t=t, r=r: self._execute(t, r) for t, r in todo]
-        staged = self._parallel(jobs)
+        staged = self._parallel([partial(self._execute, *one) for one in todo])
         letters = self._stage_letters([*todo, *((t, self.stamped[t.key].ranges) for t in done)])
-        for (task, ranges), result in zip(todo, staged, strict=True):
-            began = time.monotonic()
-            if isinstance(result, StagedChanges):
-                self._finish_changes(task, ranges, result)
-            else:
-                self._finish(task.key, ranges, result, self.runtime.targets[task.key])
-            self.report.spent[task.key] += time.monotonic() - began
+        ready = [(t, r, result) for (t, r), result in zip(todo, staged, strict=True)]
+        self._parallel([partial(self._commit, *one) for one in ready])
         for feed, range, result in letters:
             self._finish(
                 feed.feed.dead_key, {feed.key: range}, result, self.runtime.letters[feed.key]
@@ -383,8 +377,8 @@ class Epoch:
         target = self.runtime.targets[task.key]
         if task.stage is not None and self._only_adds(task, ranges):
             assert isinstance(target, LakeTable)
-            rows = self._maintained(task, ranges)
-            return None if rows is None else self._appended(task, ranges, rows.drop(WEIGHT), target)
+            rows = self._maintained(task, ranges, marks=())
+            return None if rows is None else self._appended(task, ranges, rows, target)
         if task.key in self.runtime.keyed:
             found = self._changes(task, ranges)
             return None if found is None else self.runtime.keyed[task.key].stage(found)
@@ -439,7 +433,7 @@ class Epoch:
                 count += sum(
                     self._rows_of(k, at) for k in task.tables if (at := self.objects[k].snapshot)
                 )
-            return Changes(as_changes(found), columns, count, unbounded=fans_out)
+            return Changes(found, columns, count, unbounded=fans_out)
         if task.changes is None:
             (key,) = task.feeds
             feed, rows = self.runtime.feeds[key], self._rows[self._read(key, ranges[key])]
@@ -477,8 +471,10 @@ class Epoch:
         first = not ranges[BEGUN].start.get("begun")
         return task.stage.only_adds(self._states(task, ranges), first=first)
 
-    def _maintained(self, task: Task, ranges: Mapping[str, Range]) -> DataFrame | None:
-        """The changes of a view's stage, with their weights."""
+    def _maintained(
+        self, task: Task, ranges: Mapping[str, Range], marks: Sequence[str] = AS_CHANGES
+    ) -> DataFrame | None:
+        """The changes of a view's stage."""
         stage = task.stage
         assert stage is not None
         first = not ranges[BEGUN].start.get("begun")
@@ -502,11 +498,11 @@ class Epoch:
             at = ranges[stored(relation)]
             return self._content(relation, (at.start if which == "old" else at.end)["snapshot"])
 
-        clock, marks = ranges.get(CLOCK), ranges.get(MARK)
+        clock, reached = ranges.get(CLOCK), ranges.get(MARK)
         times = Times(
             None if clock is None else clock.start["time"],
-            None if marks is None else marks.start["mark"],
-            None if marks is None else marks.end["mark"],
+            None if reached is None else reached.start["mark"],
+            None if reached is None else reached.end["mark"],
         )
         name = str(self.runtime.plan.tasks.index(task))
         count = self._count_changes(task, ranges)
@@ -526,7 +522,7 @@ class Epoch:
             return self._looked_up(relation, snapshot, head, on, columns, keys, count)
 
         computation = Computation(self.runtime.spark, face, find, _timestamp(self.cut.time), name)
-        return computation.changes(stage, states, first=first, times=times)
+        return computation.changes(stage, states, first=first, times=times, marks=marks)
 
     def _looked_up(
         self,
@@ -575,7 +571,7 @@ class Epoch:
             known = self.runtime.hot.get(key)
             if known is not None and known[0] == snapshot:
                 return known[1]
-            java = table.load()
+            java = table.holding(snapshot)
             schema = small.can_write(table, java)
             if schema is None:
                 return None
@@ -593,7 +589,7 @@ class Epoch:
         if at not in self._sizes:
             table = self.runtime.targets[key]
             assert isinstance(table, LakeTable)
-            found = table.load().snapshot(snapshot)
+            found = table.holding(snapshot).snapshot(snapshot)
             rows = None if found is None else found.summary().get("total-records")
             self._sizes[at] = 1 << 62 if rows is None else int(rows)
         return self._sizes[at]
@@ -609,8 +605,8 @@ class Epoch:
     def _read_delta(self, key: str, range: Range) -> DataFrame:
         frame = self._delta(key, range)
         marks = (OP, STREAM, PARTITION, OFFSET)
-        columns = [F.col(backtick(c)) for c in frame.columns if c not in marks]
-        weighed = frame.select(*columns, F.col(OP).cast("int").alias(WEIGHT))
+        columns = [backtick(c) for c in frame.columns if c not in marks]
+        weighed = frame.selectExpr(*columns, f"CAST({OP} AS INT) AS {WEIGHT}")
         if (key, repr(range)) in self._at_hand:
             return weighed
         weighed = weighed.persist(StorageLevel.MEMORY_AND_DISK)
@@ -624,7 +620,7 @@ class Epoch:
         start, end = range.start["snapshot"], range.end["snapshot"]
         if start is None or self._changed(key, range) > FEW:
             return None
-        java = table.load()
+        java = table.holding(end)
         schema = small.can_write(table, java)
         known = self.runtime.keyed[key].known if key in self.runtime.keyed else {}
         rows = None if schema is None else few(table, start, end, schema, known)
@@ -763,6 +759,14 @@ class Epoch:
 
     # -- committing ------------------------------------------------------------------------------
 
+    def _commit(self, task: Task, ranges: Mapping[str, Range], result: Result) -> None:
+        began = time.monotonic()
+        if isinstance(result, StagedChanges):
+            self._finish_changes(task, ranges, result)
+        else:
+            self._finish(task.key, ranges, result, self.runtime.targets[task.key])
+        self.report.spent[task.key] += time.monotonic() - began
+
     def _finish(
         self, key: str, ranges: Mapping[str, Range], result: Staged | int | None, target: Target
     ) -> None:
@@ -810,8 +814,10 @@ class Epoch:
 
     def _committed(self, key: str, snapshot: int) -> None:
         self.runtime.heads[key] = snapshot
-        self._commits += 1
-        if self._commits == 1:
+        with self._lock:
+            self._commits += 1
+            first = self._commits == 1
+        if first:
             faults.reach("first-table-committed")
 
     def _count(self, key: str, rows: int) -> None:

@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 
 from icestream.functions.expressions import ColumnRef
 from icestream.lake.fold import DELETE, OFFSET, OP, PARTITION, STREAM, UPSERT
@@ -23,6 +22,15 @@ Find = Callable[[str, str, Sequence[str], Sequence[str], DataFrame], DataFrame]
 """(relation, old | new, columns of the key, columns, keys) → the rows of those keys, and perhaps others."""
 
 
+AS_CHANGES = (
+    f"CAST(IF({WEIGHT} > 0, {UPSERT}, {DELETE}) AS TINYINT) AS {OP}",
+    f"'' AS {STREAM}",
+    f"0 AS {PARTITION}",
+    f"0L AS {OFFSET}",
+)
+"""What makes changes in no order of rows with weights."""
+
+
 class Computation:
     """How the changes of a stage are computed: the frames that its plan reads."""
 
@@ -36,19 +44,23 @@ class Computation:
         self._found: dict[Lookup, Scan] = {}
 
     def changes(
-        self, stage: Stage, states: Mapping[str, State], *, first: bool, times: Times
+        self,
+        stage: Stage,
+        states: Mapping[str, State],
+        *,
+        first: bool,
+        times: Times,
+        marks: Sequence[str] = AS_CHANGES,
     ) -> DataFrame | None:
-        """What comes and goes in the stage's table: its columns as they are stored, and the weight. None: nothing."""
+        """What comes and goes in the stage's table: its columns as they are stored, and the marks. None: nothing."""
         plan = stage.changes(states, first=first, times=times)
         if plan is None:
             return None
         self._open(plan)
-        frame = self._frame(self._resolved(plan))
-        stored = [
-            F.col(backtick(c.name)).cast(stored_spark_type(c.type)).alias(c.name)
-            for c in stage.columns
-        ]
-        return frame.select(*stored, F.col(WEIGHT))
+        names = [(backtick(c.name), stored_spark_type(c.type)) for c in stage.columns]
+        stored = [f"CAST({name} AS {type}) AS {name}" for name, type in names]
+        rows = render(self._resolved(plan), self._inputs, now=self.now)
+        return self.spark.sql(f"SELECT {', '.join([*stored, *marks])} FROM ({rows})")
 
     def _open(self, plan: Node) -> None:
         """Give every face of a relation that the plan scans a name in the session."""
@@ -78,15 +90,3 @@ class Computation:
     def _keep(self, at: str, frame: DataFrame) -> None:
         self._inputs[at] = f"icestream_{self.name}_{len(self._inputs)}"
         frame.createOrReplaceTempView(self._inputs[at])
-
-
-def as_changes(frame: DataFrame) -> DataFrame:
-    """Rows with weights as changes in no order."""
-    op = F.when(F.col(WEIGHT) > 0, UPSERT).otherwise(DELETE).cast("tinyint")
-    return frame.select(
-        *[F.col(backtick(c)) for c in frame.columns if c != WEIGHT],
-        op.alias(OP),
-        F.lit("").alias(STREAM),
-        F.lit(0).alias(PARTITION),
-        F.lit(0).cast("bigint").alias(OFFSET),
-    )
