@@ -81,10 +81,14 @@ def tables(warehouse: Path, **settings: str) -> Any:
     for key, value in {
         "parallelism.default": "2",
         "execution.checkpointing.interval": "10 s",
+        # The default keeps state in memory, and fails with more than 5 MB of it.
+        "execution.checkpointing.storage": "filesystem",
+        "execution.checkpointing.dir": f"file://{warehouse}/checkpoints",
         "table.exec.iceberg.use-v2-sink": "true",
         "table.local-time-zone": "UTC",
         "rest.bind-address": "127.0.0.1",
         "rest.bind-port": "0",
+        "restart-strategy.type": "none",  # what fails is to be seen, not to be tried for ever
         **settings,
     }.items():
         found.get_config().set(key, value)
