@@ -13,7 +13,8 @@ import pyarrow as pa
 from icestream.plan.linear import relations_read
 from icestream.plan.logical import Filter, Lookup, Node, OutColumn, Scan, walk
 from icestream.plan.maintain import STILL, WEIGHT, State, Times, face, weighted
-from icestream.plan.stages import Facts, Stage, closed, is_final, stages
+from icestream.plan.split import closed, stages
+from icestream.plan.stages import Facts, Stage, is_final
 from icestream.plan.watermarks import Closing
 from icestream.types import arrow_type
 from tests.duck import bag, connect, duck_type, quoted, render_duckdb

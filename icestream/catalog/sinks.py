@@ -22,7 +22,8 @@ from icestream.plan.logical import DistinctOn, Filter, Item, Join, Node, Project
 from icestream.plan.normal import normal
 from icestream.plan.query import Relation, bind_query
 from icestream.plan.rewrite import all_exprs, refs
-from icestream.plan.stages import Stage, closed, grows, stages
+from icestream.plan.split import closed, stages
+from icestream.plan.stages import Stage, grows
 from icestream.plan.watermarks import closing
 from icestream.sql import statements as st
 from icestream.sql.options import Settings, check

@@ -3,29 +3,29 @@
 Most views are one stage, their own table. An aggregate below something else, a source whose past is needed, or a top-N
 below a join is a stage of its own, stored in a table of the engine's; what stands above reads it like any other table.
 
-A stage is of one of three kinds:
+A stage is of one of these kinds (`plan.split` says where each is used):
 - `Rows`: its plan is differentiated (see `plan.maintain`); nothing beside the rows is stored.
 - `Groups`: one row a group, with what the aggregates keep (see `plan.accumulate`).
 - `Best`: the first rows of each partition of an input that only grows; they are all that is needed to know the next ones.
+- `Partitions`: whole partitions of a window that may come out otherwise when it is computed again.
+- `Closed`: rows of another stage, once they are final.
 """
 
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from icestream import types as t
 from icestream.functions.expressions import (
-    Call,
     Cast,
     ColumnRef,
     Expr,
     Literal,
-    WindowCall,
 )
-from icestream.plan.accumulate import Kept, Part, kept_of, merged, only, stale
-from icestream.plan.calls import call, choose, converted, count, null, whole
+from icestream.plan.accumulate import Kept, Part, merged, only, stale
+from icestream.plan.calls import call, choose, converted, null, whole
 from icestream.plan.keys import Key, key_of
 from icestream.plan.linear import moving_in, relations_read
 from icestream.plan.logical import (
@@ -59,10 +59,12 @@ from icestream.plan.maintain import (
     weighed,
     weighted,
 )
-from icestream.plan.normal import MADE, is_settled, normal
-from icestream.plan.rewrite import canonical, conjuncts, kept, refs, substitute, transform
-from icestream.plan.tidy import tidy
+from icestream.plan.normal import MADE
+from icestream.plan.rewrite import kept, refs, substitute, transform
 from icestream.plan.watermarks import WATERMARK, Closing
+
+HIDDEN = f"{MADE}state_"
+"""Begins the names of columns that a table has beside those of its query."""
 
 
 @dataclass(frozen=True)
@@ -121,7 +123,7 @@ class Stage:
     @property
     def bag(self) -> Key:
         """The columns that, together, say whether two rows are alike: all, those without an order as texts."""
-        return tuple(c.name for c in self.columns if _plain(c.type))
+        return tuple(c.name for c in self.columns if is_plain(c.type))
 
     @property
     def netted(self) -> bool:
@@ -531,20 +533,6 @@ def _exactly(found: Node, keys: Node, on: Sequence[str]) -> Node:
     return Join("semi", found, keys, same([columns[n] for n in on], refs(keys)))
 
 
-def _is_settled(node: Window) -> bool:
-    return all(is_settled(i.expr) for i in node.calls if isinstance(i.expr, WindowCall))
-
-
-def _told_apart(stage: Stage, shown: tuple[Item, ...]) -> tuple[Item, ...]:
-    """The columns of a table whose rows can be found one by one."""
-    texts = {i.name: i for i in _texts(stage.columns, stage.key)}
-    exprs = {i.name: i.expr for i in shown}
-    added = tuple(
-        Item(name, Cast(t.VARCHAR, exprs[name.removeprefix(f"{HIDDEN}text_")])) for name in texts
-    )
-    return (*shown, *added)
-
-
 def _foreign(node: Node) -> set[str]:
     """The relations on the right of temporal joins."""
     joins = [n for n in walk(node) if isinstance(n, Join) and n.temporal]
@@ -569,299 +557,6 @@ def grows(node: Node, facts: Facts) -> bool:
     return all(grows(i, facts) for i in node.inputs)
 
 
-# -- making stages --------------------------------------------------------------------------------------
-
-
-def stages(node: Node, relation: str, facts: Facts) -> tuple[Stage, ...]:
-    """The stages of a view in the order in which they are computed; the last one is the view's own table."""
-    return _Splitter(relation, dict(facts)).split(normal(node))
-
-
-def closed(node: Node, relation: str, facts: Facts, closing: Closing) -> tuple[Stage, ...]:
-    """The stages of a view that shows its rows once they are final."""
-    below = stages(node, f"{relation}/0", facts)
-    open_part = replace(below[-1], closing=closing) if isinstance(below[-1], Groups) else below[-1]
-    known = {**facts, **{s.relation: s.known for s in below}}
-    items = tuple(Item(c.name, ColumnRef(c.type, c.name)) for c in node.columns)
-    last = Closed(relation, Scan(open_part.relation, relation, items), known, closing)
-    return (*below[:-1], open_part, last)
-
-
-class _Splitter:
-    def __init__(self, relation: str, facts: dict[str, Known]) -> None:
-        self.relation = relation
-        self.facts = facts
-        self.made: list[Stage] = []
-        self.copies: dict[str, Stage] = {}
-        self.scans: dict[str, list[Scan]] = {}
-        self.shapes: dict[Node, Stage] = {}
-
-    def split(self, node: Node) -> tuple[Stage, ...]:
-        for scan in (n for n in walk(node) if isinstance(n, Scan)):
-            self.scans.setdefault(scan.relation, []).append(scan)
-        below, items = (node.input, node.items) if isinstance(node, Project) else (node, kept(node))
-        if isinstance(below, Aggregate):
-            last: Stage = self.groups(self.relation, below, items)
-        elif isinstance(below, Filter) and self.is_best(below):
-            last = self.best(self.relation, below, items)
-        elif isinstance(below, Window) and not _is_settled(below):
-            last = self.partitions(self.relation, below, items)
-        else:
-            plan = tidy(self.visit(node, stored=False))
-            last = _rows(self.relation, plan, self.facts)
-        return (*self.made, last)
-
-    def visit(self, node: Node, *, stored: bool) -> Node:
-        """The node over stages. `stored`: its content is read, not only its changes."""
-        if stored and not self.has_content(node) and not self.is_shared(node):
-            return self.once(node, lambda: self.rows(node))
-        match node:
-            case Scan(relation=relation) if stored and not self.facts[relation].stored:
-                return self.copied(node)
-            case Scan() | Values():
-                return node
-            case Aggregate():
-                return self.once(node, lambda: self.groups(self.name(), node, kept(node)))
-            case Filter() if self.is_best(node):
-                return self.once(node, lambda: self.best(self.name(), node, kept(node)))
-            case Filter() if moving_in(node.condition):
-                return node.with_inputs([self.visit(node.input, stored=True)])
-            case Join(temporal=True):
-                left, right = self.visit(node.left, stored=stored), node.right
-                if not all(self.facts[r].foreign for r in relations_read(right)):
-                    right = self.visit(right, stored=True)
-                return node.with_inputs([left, right])
-            case Join():
-                return node.with_inputs([self.visit(i, stored=True) for i in node.inputs])
-            case Window() if not _is_settled(node):
-                return self.scan(self.partitions(self.name(), node, kept(node)))
-            case Window():
-                return node.with_inputs([self.below_window(node)])
-        return node.with_inputs([self.visit(i, stored=stored) for i in node.inputs])
-
-    def once(self, node: Node, make: Callable[[], Stage]) -> Node:
-        """The scan of a node's stage. Nodes that differ in nothing but names share one."""
-        shape = canonical(node)
-        if shape not in self.shapes:
-            stage = make()
-            self.scan(stage)
-            self.shapes[shape] = stage
-        stage = self.shapes[shape]
-        stored = [c for c in stage.columns if not c.name.startswith(HIDDEN)]
-        items = tuple(
-            Item(c.name, ColumnRef(s.type, s.name))
-            for c, s in zip(node.columns, stored, strict=True)
-        )
-        return Scan(stage.relation, stage.relation, items)
-
-    def is_shared(self, node: Node) -> bool:
-        """Whether a source below is read in several places: then one copy of it serves them all."""
-        return any(len(self.scans.get(r, ())) > 1 for r in relations_read(node))
-
-    def copied(self, node: Scan) -> Node:
-        """The scan of a source's copy, which has all columns that the plan reads of the source."""
-        if node.relation not in self.copies:
-            types = {
-                i.expr.name: i.expr.type
-                for scan in self.scans[node.relation]
-                for i in scan.items
-                if isinstance(i.expr, ColumnRef)
-            }
-            items = tuple(Item(n, ColumnRef(x, n)) for n, x in types.items())
-            copy = Scan(node.relation, node.name, items)
-            self.copies[node.relation] = self.keep(_rows(self.name(), copy, self.facts))
-        return replace(node, relation=self.copies[node.relation].relation)
-
-    def has_content(self, node: Node) -> bool:
-        """Whether no part of a linear plan comes from a source that is not stored."""
-        match node:
-            case Scan(relation=relation):
-                return self.facts[relation].stored
-            case Filter() if self.is_best(node) or moving_in(node.condition):
-                return True
-            case Filter() | Project() | Unnest() | WindowTable() | Expand() | SetOperation():
-                return all(self.has_content(i) for i in node.inputs)
-            case Join(temporal=True):
-                return False
-        return True
-
-    def name(self) -> str:
-        return f"{self.relation}/{len(self.made) + 1}"
-
-    def rows(self, node: Node) -> Stage:
-        plan = tidy(self.visit(node, stored=False))
-        return self.keep(_rows(self.name(), plan, self.facts))
-
-    def keep(self, stage: Stage) -> Stage:
-        self.made.append(stage)
-        self.facts[stage.relation] = stage.known
-        return stage
-
-    def scan(self, stage: Stage) -> Node:
-        if stage not in self.made:
-            self.keep(stage)
-        shown = [c for c in stage.columns if not c.name.startswith(HIDDEN)]
-        items = tuple(Item(c.name, ColumnRef(c.type, c.name)) for c in shown)
-        return Scan(stage.relation, stage.relation, items)
-
-    # -- groups -----------------------------------------------------------------------------------
-
-    def groups(self, relation: str, node: Aggregate, items: tuple[Item, ...]) -> Stage:
-        grown = grows(node.input, self.facts)
-        aggregates = tuple(kept_of(i, grown) for i in node.aggregates)
-        parts = {p.name: p for k in aggregates for p in k.parts}
-        counter: str | None = None
-        if not grown:
-            counter = next((p.name for p in parts.values() if _counts_rows(p)), None)
-            if counter is None:
-                counter = f"{MADE}rows"
-                parts[counter] = Part(counter, count(), "count")
-                own = Kept(counter, (parts[counter],), ColumnRef(t.BIGINT, counter))
-                aggregates = (*aggregates, own)
-        whole_again = any(
-            p.kind == "whole" or (not grown and (p.kind in ("least", "greatest") or not p.exact))
-            for p in parts.values()
-        )
-        below = self.visit(node.input, stored=whole_again)
-        if whole_again and not self._restrictable(below, node.groups):
-            below = self.scan(self.rows_of(below))
-        if relation != self.relation:
-            relation = self.name()  # stages may have been made below
-        core = replace(node, input=below)
-        needed = [(g.name, g.expr.type) for g in node.groups]
-        needed += [(p.name, p.type) for p in parts.values()]
-        shown, names = _table(items, needed)
-        if not node.groups:
-            shown = (*shown, Item(f"{HIDDEN}one", whole(0, t.INTEGER)))
-        for group in (g for g in node.groups if not _plain(g.expr.type)):
-            text = Cast(t.VARCHAR, group.ref)
-            shown = (*shown, Item(f"{HIDDEN}text_{names[group.name]}", text))
-        return Groups(
-            relation, Project(core, shown), dict(self.facts), core, aggregates, counter, names
-        )
-
-    def rows_of(self, visited: Node) -> Stage:
-        """A stage of a plan that has been visited."""
-        return self.keep(_rows(self.name(), tidy(visited), self.facts))
-
-    def _restrictable(self, node: Node, groups: Sequence[Item]) -> bool:
-        """Whether the rows of single groups can be looked up."""
-        names = [g.expr.name for g in groups if isinstance(g.expr, ColumnRef)]
-        if not names:
-            return True
-        states = {r: State(True) for r in relations_read(node)}
-        keys = Values((), tuple(OutColumn(f"{MADE}k{i}", t.INTEGER) for i in range(len(names))))
-        found = Rules(states).within(node, "new", names, keys)
-        return any(isinstance(n, Lookup) for n in walk(found)) and not any(
-            isinstance(n, Scan) for n in walk(found)
-        )
-
-    # -- the best ---------------------------------------------------------------------------------
-
-    def is_best(self, node: Filter) -> bool:
-        """WHERE rank <= n over an input that only grows."""
-        window = node.input
-        if not isinstance(window, Window) or not grows(window.input, self.facts):
-            return False
-        ranks = {i.name for i in window.calls if _rank(i.expr)}
-        if len(ranks) != len(window.calls):
-            return False
-        return all(_at_most(x, ranks) for x in conjuncts(node.condition))
-
-    def best(self, relation: str, node: Filter, items: tuple[Item, ...]) -> Stage:
-        window = node.input
-        assert isinstance(window, Window)
-        below = self.visit(window.input, stored=False)
-        if relation != self.relation:
-            relation = self.name()
-        core = Filter(replace(window, input=below), node.condition)
-        shown, names = _table(items, [(c.name, c.type) for c in below.columns])
-        made = Best(relation, Project(core, shown), dict(self.facts), core, names)
-        return replace(made, plan=Project(core, _told_apart(made, shown)))
-
-    # -- partitions -------------------------------------------------------------------------------
-
-    def partitions(self, relation: str, node: Window, items: tuple[Item, ...]) -> Stage:
-        below = self.below_window(node)
-        if relation != self.relation:
-            relation = self.name()
-        core = replace(node, input=below)
-        keys = [(e.name, e.type) for e in node.partition_by if isinstance(e, ColumnRef)]
-        shown, names = _table(items, keys)
-        made = Partitions(relation, Project(core, shown), dict(self.facts), core, names)
-        return replace(made, plan=Project(core, _told_apart(made, shown)))
-
-    def below_window(self, node: Window) -> Node:
-        """The input of a window, whose content is read."""
-        below = self.visit(node.input, stored=True)
-        if any(isinstance(n, Window) for n in walk(below)):
-            below = self.scan(self.rows_of(below))
-        return below
-
-
-HIDDEN = f"{MADE}state_"
-"""Begins the names of columns that a table has beside those of its query."""
-
-
-def _rows(relation: str, plan: Node, facts: Facts) -> Rows:
-    """A stage of rows. Where only the whole row tells them apart, lists and structs are there as texts, too."""
-    stage = Rows(relation, plan, dict(facts))
-    if stage.key == () and not stage.grows:
-        one = Item(f"{HIDDEN}one", whole(0, t.INTEGER))
-        return Rows(relation, Project(plan, (*kept(plan), one)), dict(facts))
-    texts = () if stage.grows else _texts(plan.columns, stage.key)
-    return Rows(relation, Project(plan, (*kept(plan), *texts)), dict(facts)) if texts else stage
-
-
-def _texts(columns: Sequence[OutColumn], key: Key | None) -> tuple[Item, ...]:
-    """Columns that tell rows apart but cannot be looked up, as texts."""
-    return tuple(
-        Item(f"{HIDDEN}text_{c.name}", Cast(t.VARCHAR, ColumnRef(c.type, c.name)))
-        for c in columns
-        if not _plain(c.type) and (key is None or c.name in key)
-    )
-
-
-def _plain(type: t.Type) -> bool:
+def is_plain(type: t.Type) -> bool:
     """Whether values can be found by the key index."""
     return not isinstance(type, t.ArrayType | t.StructType | t.MapType) and type != t.INTERVAL
-
-
-def _table(
-    items: tuple[Item, ...], columns: Sequence[tuple[str, t.Type]]
-) -> tuple[tuple[Item, ...], dict[str, str]]:
-    """The columns of a stage's table, and under which of them each column that it needs is found."""
-    names: dict[str, str] = {}
-    for item in items:
-        if isinstance(item.expr, ColumnRef):
-            names.setdefault(item.expr.name, item.name)
-    added: list[Item] = []
-    for name, type in columns:
-        if name not in names:
-            made = name.startswith(MADE)
-            names[name] = HIDDEN + (name.removeprefix(MADE) if made else f"column_{name}")
-            added.append(Item(names[name], ColumnRef(type, name)))
-    wanted = {name for name, _ in columns}
-    return (*items, *added), {c: s for c, s in names.items() if c in wanted}
-
-
-def _counts_rows(part: Part) -> bool:
-    return part.kind == "count" and not part.made.args and part.made.filter is None
-
-
-def _rank(expr: Expr) -> bool:
-    return (
-        isinstance(expr, WindowCall)
-        and isinstance(expr.call, Call)
-        and expr.call.function.name in ("row_number", "rank", "dense_rank")
-    )
-
-
-def _at_most(test: Expr, ranks: set[str]) -> bool:
-    if not (isinstance(test, Call) and len(test.args) == 2):
-        return False
-    left, right = test.args
-    if not (isinstance(left, ColumnRef) and left.name in ranks and isinstance(right, Literal)):
-        return False
-    name = test.function.name
-    return name in ("<=", "<") or (name == "=" and right.value == 1)
