@@ -37,8 +37,9 @@ from icestream.lake.table import LakeTable
 from icestream.maintenance.housekeeping import Housekeeper
 from icestream.observe.report import EpochReport
 from icestream.runtime.destinations import ConnectorFeed
-from icestream.runtime.epoch import BEGUN, CLOCK, MARK, Cut, Epoch, Runtime, stored
+from icestream.runtime.epoch import Epoch
 from icestream.runtime.feeds import OpenFeed
+from icestream.runtime.parts import BEGUN, CLOCK, MARK, Cut, Runtime, stored
 from icestream.runtime.targets import Target, open_target, prepare
 from icestream.types import BOOLEAN
 

@@ -1,0 +1,191 @@
+"""What stored objects hold and held, and what changed in them, read once an epoch for all who ask."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from contextlib import ExitStack
+
+from pyspark import StorageLevel
+from pyspark.sql import DataFrame
+from pyspark.sql.types import _parse_datatype_string as parse_type
+
+from icestream import faults
+from icestream.lake import changes, small
+from icestream.lake.columns import row_type
+from icestream.lake.fold import CHANGE_SCHEMA, OFFSET, OP, PARTITION, STREAM
+from icestream.lake.small import FEW, HOT
+from icestream.lake.stamp import Offset, Range
+from icestream.lake.table import LakeTable
+from icestream.plan.maintain import WEIGHT
+from icestream.runtime.parts import Runtime
+from icestream.types import backtick
+
+WORTH = 40
+"""A look-up pays if less than one row in so many has changed; else the table is scanned."""
+
+
+class Contents:
+    """The stored objects of a pipeline, as one epoch reads them. Frames can be used until it is closed."""
+
+    def __init__(self, runtime: Runtime, now: str) -> None:
+        self.runtime = runtime
+        self.now = now
+        self._deltas: dict[tuple[str, str], DataFrame] = {}
+        self._at_hand: set[tuple[str, str]] = set()
+        """Deltas that the driver holds itself."""
+        self._sizes: dict[tuple[str, int], int] = {}
+        self._counts: dict[tuple[str, str], int] = {}
+        self._wholes: dict[str, DataFrame] = {}
+        self._held = ExitStack()
+        self._lock = threading.RLock()
+
+    def close(self) -> None:
+        """Let go of what is kept in memory."""
+        self._held.close()
+
+    # -- all rows --------------------------------------------------------------------------------
+
+    def rows(self, key: str, snapshot: int) -> int:
+        """How many rows the data files of a table hold."""
+        at = (key, snapshot)
+        if at not in self._sizes:
+            table = self.runtime.table(key)
+            found = table.holding(snapshot).snapshot(snapshot)
+            rows = None if found is None else found.summary().get("total-records")
+            self._sizes[at] = 1 << 62 if rows is None else int(rows)
+        return self._sizes[at]
+
+    def was_empty(self, key: str, snapshot: int | None) -> bool:
+        """Whether a table surely had no rows."""
+        return snapshot is None or self.rows(key, snapshot) == 0
+
+    def is_little(self, key: str, snapshot: int | None) -> bool:
+        """Whether a table is so small that the driver may hold it."""
+        return snapshot is None or self.rows(key, snapshot) <= HOT
+
+    def all(self, key: str, snapshot: int | None) -> DataFrame:
+        """All rows of a stored object at a snapshot."""
+        table = self.runtime.table(key)
+        if snapshot is not None and self.rows(key, snapshot) <= HOT:
+            hot = self._hot(key, table, snapshot)
+            if hot is not None:
+                return hot
+        reader = self.runtime.spark.read.format("iceberg").option("snapshot-id", str(snapshot))
+        return reader.load(table.sql)
+
+    def _hot(self, key: str, table: LakeTable, snapshot: int) -> DataFrame | None:
+        """A small table, read by the driver itself and kept as long as it does not change."""
+        with self._lock:
+            known = self.runtime.hot.get(key)
+            if known is not None and known[0] == snapshot:
+                return known[1]
+            java = table.holding(snapshot)
+            schema = small.can_write(table, java)
+            if schema is None:
+                return None
+            rows = small.content(table, java, schema, self.runtime.files_of(key), snapshot)
+            if rows is None:
+                return None
+            columns = row_type(table, java, schema.names)
+            frame = self.runtime.spark.createDataFrame(rows, columns).coalesce(1)
+            self.runtime.hot[key] = (snapshot, frame)
+            return frame
+
+    def whole(self, key: str) -> DataFrame:
+        """A table of others as it is now: the same for all who look it up in this epoch."""
+        with self._lock:
+            if key not in self._wholes:
+                feed = self.runtime.feeds[key]
+                start: Offset = {"snapshot": None}  # all of it, wherever a stream would begin
+                rows = feed.rows(Range(start, feed.source.latest(start)), self.now)
+                self._wholes[key] = rows.frame
+            return self._wholes[key]
+
+    def found(
+        self,
+        key: str,
+        snapshot: int | None,
+        head: int | None,
+        on: Sequence[str],
+        columns: Sequence[str],
+        keys: DataFrame,
+        count: int | None,
+    ) -> DataFrame:
+        """The rows of a stored object that have one of the keys; all rows, if that is most of them anyway."""
+        rows = 0 if head is None else self.rows(key, head)
+        if snapshot is None or count is None or rows <= HOT or count > rows // WORTH:
+            return self.all(key, snapshot)
+        return self.runtime.lookup(key, on, columns).rows(keys, snapshot, count)
+
+    # -- changes ---------------------------------------------------------------------------------
+
+    def changed(self, key: str, range: Range) -> int:
+        """About how many rows of a stored object changed; its snapshots are asked once an epoch."""
+        at = (key, repr(range))
+        if at not in self._counts:
+            table = self.runtime.table(key)
+            self._counts[at] = changes.changed(
+                table, range.start["snapshot"], range.end["snapshot"]
+            )
+        return self._counts[at]
+
+    def weighed(self, key: str, range: Range) -> DataFrame:
+        """What came and went in a stored object, with weights; read once for all who ask."""
+        at = (key, repr(range))
+        with self._lock:
+            if at not in self._deltas:
+                self._deltas[at] = self._read_delta(key, range)
+            return self._deltas[at]
+
+    def _read_delta(self, key: str, range: Range) -> DataFrame:
+        frame = self.delta(key, range)
+        marks = (OP, STREAM, PARTITION, OFFSET)
+        columns = [backtick(c) for c in frame.columns if c not in marks]
+        weighed = frame.selectExpr(*columns, f"CAST({OP} AS INT) AS {WEIGHT}")
+        if (key, repr(range)) in self._at_hand:
+            return weighed
+        weighed = weighed.persist(StorageLevel.MEMORY_AND_DISK)
+        self._held.callback(weighed.unpersist)
+        return weighed
+
+    def delta(self, key: str, range: Range) -> DataFrame:
+        """What was added to a stored object and what went, read back from its own commits."""
+        (task,) = [t for t in self.runtime.plan.tasks if t.key == key]
+        at_hand = self._read_few(key, range)
+        if at_hand is not None:
+            faults.reach("delta-read")
+            return at_hand
+        if task.grows:
+            return changes.appended(self.added(key, range))
+        table = self.runtime.table(key)
+        known = self.runtime.keyed[key].known
+        start, end = range.start["snapshot"], range.end["snapshot"]
+        frame = changes.delta(table, start, end, self._held, known)
+        faults.reach("delta-read")
+        return frame
+
+    def added(self, key: str, range: Range) -> DataFrame:
+        """What was added to a stored object, read back from its own commits."""
+        table = self.runtime.table(key)
+        frame = changes.changes(table, range.start["snapshot"], range.end["snapshot"])
+        return self.runtime.spark.table(table.sql).limit(0) if frame is None else frame
+
+    def _read_few(self, key: str, range: Range) -> DataFrame | None:
+        """Few changes, read by the driver itself."""
+        table = self.runtime.table(key)
+        start, end = range.start["snapshot"], range.end["snapshot"]
+        if start is None or self.changed(key, range) > FEW:
+            return None
+        java = table.holding(end)
+        schema = small.can_write(table, java)
+        known = self.runtime.keyed[key].known if key in self.runtime.keyed else {}
+        rows = None if schema is None else changes.few(table, start, end, schema, known)
+        if rows is None or schema is None:
+            return None
+        columns = row_type(table, java, schema.names)
+        for name, type in CHANGE_SCHEMA.items():
+            if name in rows.column_names:
+                columns = columns.add(name, parse_type(type))
+        self._at_hand.add((key, repr(range)))
+        return self.runtime.spark.createDataFrame(rows, columns).coalesce(1)
