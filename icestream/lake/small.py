@@ -22,7 +22,7 @@ from icestream.lake.staging import LINEAGE, Staged
 from icestream.lake.table import LakeTable
 from icestream.lake.vectors import Bits
 
-FEW = 2_000
+FEW = 12_000
 """Changes that the driver handles itself."""
 AT_MOST = 50_000
 """Rows that few changes may come to before Spark takes over."""

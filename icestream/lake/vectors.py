@@ -12,8 +12,10 @@ import json
 import struct
 import uuid
 import zlib
+from collections import OrderedDict
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from threading import Lock
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -34,18 +36,61 @@ PATH_ID, POSITION_ID = 2147483546, 2147483545
 ROW_POSITION = 2147483645
 WRITERS = 4
 """Delete files written at a time."""
+REMEMBERED = 32 << 20
+"""Bytes of vectors that are kept in memory."""
 
 
 def read(java: JavaObject, deletes: Sequence[JavaObject], location: str, jvm: Jvm) -> Bits:
     """The positions of a data file that vectors and position delete files of any kind have deleted."""
     if not deletes:
         return Bits()
+    alone = len(deletes) == 1 and str(deletes[0].format()) == "PUFFIN"
+    at = _place(deletes[0]) if alone else None
+    known = _recent.get(at) if at is not None else None
+    if known is not None:
+        return known
     files = jvm.list(deletes)
     loader = jvm.iceberg.data.BaseDeleteLoader(_Opener(java.io()))
     index = loader.loadPositionDeletes(files, location)
-    if index.isEmpty():
-        return Bits()
-    return decode(bytes(index.serialize().array()))
+    bits = Bits() if index.isEmpty() else decode(bytes(index.serialize().array()))
+    if at is not None:
+        _recent.keep(at, bits)
+    return bits
+
+
+class _Recent:
+    """Vectors that were read or written last. A vector's file never changes, so what is known of it stays true."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self._known: OrderedDict[tuple[str, int], tuple[Bits, int]] = OrderedDict()
+        self._bytes = 0
+        self._lock = Lock()
+
+    def get(self, at: tuple[str, int]) -> Bits | None:
+        """The vector at a place, as a copy."""
+        with self._lock:
+            found = self._known.get(at)
+            if found is None:
+                return None
+            self._known.move_to_end(at)
+            return found[0].copy()
+
+    def keep(self, at: tuple[str, int], bits: Bits) -> None:
+        """Remember a vector; forget the oldest ones beyond the size, in bytes."""
+        size = len(bits.serialize())
+        with self._lock:
+            self._bytes += size - self._known.pop(at, (None, 0))[1]
+            self._known[at] = (bits.copy(), size)
+            while self._bytes > self.size:
+                self._bytes -= self._known.popitem(last=False)[1][1]
+
+
+_recent = _Recent(REMEMBERED)
+
+
+def _place(delete: JavaObject) -> tuple[str, int]:
+    return str(delete.location()), int(delete.contentOffset() or 0)
 
 
 class _Opener:
@@ -90,6 +135,7 @@ def write_vectors(
         out = access.newOutputFile(location).createOrOverwrite()
         out.write(content)
         out.close()
+        _recent.keep((location, len(PUFFIN)), bits)
         return (
             describe(file, location, len(content), len(bits))
             .withContentOffset(len(PUFFIN))

@@ -23,6 +23,7 @@ from icestream.functions.expressions import (
     ColumnRef,
     Expr,
     Literal,
+    columns_used,
 )
 from icestream.plan.accumulate import Kept, Part, merged, only, stale
 from icestream.plan.calls import call, choose, converted, null, whole
@@ -134,6 +135,11 @@ class Stage:
     def reads(self) -> tuple[str, ...]:
         """The relations that its changes come from, each once."""
         return relations_read(self.plan)
+
+    def reads_of(self, relation: str) -> frozenset[str]:
+        """The columns that it reads of a relation."""
+        scans = [n for n in walk(self.plan) if isinstance(n, Scan) and n.relation == relation]
+        return frozenset(c.name for n in scans for i in n.items for c in columns_used(i.expr))
 
     @property
     def fans_out(self) -> bool:

@@ -13,7 +13,7 @@ from pyspark.sql.types import _parse_datatype_string as parse_type
 from icestream import faults
 from icestream.lake import changes, small
 from icestream.lake.columns import row_type
-from icestream.lake.fold import CHANGE_SCHEMA, OFFSET, OP, PARTITION, STREAM
+from icestream.lake.fold import CHANGE_SCHEMA, OP
 from icestream.lake.small import FEW, HOT
 from icestream.lake.stamp import Offset, Range
 from icestream.lake.table import LakeTable
@@ -140,8 +140,9 @@ class Contents:
 
     def _read_delta(self, key: str, range: Range) -> DataFrame:
         frame = self.delta(key, range)
-        marks = (OP, STREAM, PARTITION, OFFSET)
-        columns = [backtick(c) for c in frame.columns if c not in marks]
+        stages = [t.stage for t in self.runtime.plan.tasks if t.stage and key in t.tables]
+        read = {name for stage in stages for name in stage.reads_of(key)}
+        columns = [backtick(c) for c in frame.columns if c in read]
         weighed = frame.selectExpr(*columns, f"CAST({OP} AS INT) AS {WEIGHT}")
         if (key, repr(range)) in self._at_hand:
             return weighed
