@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from icestream.config import Home
-from icestream.runtime import epoch as runtime_epoch
+from icestream.runtime import contents
 from icestream.runtime.decode import Counts, Decoding
 from tests.duck import bag
 from tests.engine import lake, lake_table
@@ -211,7 +211,7 @@ def test_explain_names_the_stages(spark: SparkSession, tmp_path: Path) -> None:
 def test_dropping_takes_what_was_hidden_along(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(runtime_epoch, "HOT", 0)
+    monkeypatch.setattr(contents, "HOT", 0)
     left = Feed(tmp_path, "left", ("id", "k"), keyed=True)
     right = Feed(tmp_path, "right", ("id", "k"), keyed=False)
     views = {
