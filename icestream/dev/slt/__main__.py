@@ -13,7 +13,10 @@ from icestream.dev.slt.parser import read, text_of
 from icestream.dev.slt.postgres import DEFAULT_URL, PostgresDatabase
 from icestream.dev.slt.records import Sql
 from icestream.dev.slt.runner import Outcome, Runner, completed
-from icestream.errors import IcestreamError
+from icestream.errors import ConfigError, IcestreamError
+
+VARIABLES = {"postgres": {"MATERIALIZED": ""}}
+"""What a dialect gives to `${NAME:default}`: PostgreSQL does not keep a materialized view up to date, a plain one is."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -26,7 +29,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         # All of it is parsed before anything is run.
         scripts = [tuple(read(file)) for path in args.files for file in _files(path)]
         for records in scripts:
-            with Runner(lambda: PostgresDatabase(args.url), labels) as runner:
+            variables = VARIABLES.get(args.dialect)
+            with Runner(lambda: PostgresDatabase(args.url), labels, variables) as runner:
                 outcomes = []
                 for outcome in runner.run(records):
                     outcomes.append(outcome)
@@ -69,7 +73,10 @@ def _arguments() -> argparse.ArgumentParser:
 
 
 def _files(path: Path) -> list[Path]:
-    return sorted(path.rglob("*.slt")) if path.is_dir() else [path]
+    found = sorted(path.rglob("*.slt")) if path.is_dir() else [path]
+    if not found:
+        raise ConfigError(f"{path} has no .slt files")
+    return found
 
 
 def _word(outcome: Outcome, override: bool) -> str:

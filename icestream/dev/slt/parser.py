@@ -56,11 +56,11 @@ def read(path: Path, within: tuple[Path, ...] = ()) -> Iterator[Record]:
         if not isinstance(record, Include):
             yield record
             continue
-        files = sorted(glob.glob(str(path.parent / record.pattern), recursive=True))
+        files = sorted(glob.glob(record.pattern, root_dir=path.parent, recursive=True))
         if not files:
             raise SqlError(f"no file is {record.pattern}", place=record.place)
-        for file in map(Path, files):
-            above = (*within, path.resolve())
+        above = (*within, path.resolve())
+        for file in (path.parent / name for name in files):
             if file.resolve() in above:
                 raise SqlError(f"{file} includes itself", place=record.place)
             for inner in read(file, above):
@@ -162,7 +162,7 @@ class _Parser:
         rest = rest[1:] if rest and rest[0] != "retry" else rest  # a label, which means nothing
         retry = self._retry(rest)
         sql, delimited = self._body()
-        begin = end = self._next - (self._next > 0 and self._lines[self._next - 1] == "")
+        begin = end = self._next - (self._lines[self._next - 1] == "")
         results: tuple[str, ...] = ()
         if delimited and error is not None:
             error = self._message(error)

@@ -41,7 +41,9 @@ class PostgresDatabase:
         try:
             cursor = self._connection.execute(sql.encode())
         except psycopg.Error as error:
-            if self._connection.closed:
+            if self._connection.closed or error.sqlstate is None:
+                # Not the server's word on the statement: it is gone, or in the middle of a COPY.
+                self.close()
                 raise ConnectorError(f"the session is lost: {error}") from error
             raise StatementError(_message(error), error.sqlstate) from error
         result = cursor.pgresult
@@ -65,8 +67,6 @@ def _text(value: bytes | None) -> str | None:
 def _message(error: psycopg.Error) -> str:
     """The error in the words of sqllogictest-rs, which the patterns of its suites are written for."""
     told = error.diag
-    if told.message_primary is None:
-        return str(error)
     parts = [f"db error: {told.severity}: {told.message_primary}"]
     parts += [f"DETAIL: {told.message_detail}"] if told.message_detail else []
     parts += [f"HINT: {told.message_hint}"] if told.message_hint else []

@@ -208,12 +208,14 @@ def _plain(text: str) -> str:
 
 
 def completed(text: str, outcomes: Iterable[Outcome]) -> str:
-    """The text of a file with what its failed queries gave in the place of what it expected."""
+    """The text of a file with what its queries gave where it expected something else or had no `----`."""
     end = "\r\n" if "\r\n" in text else "\n"
     lines = text.split(end)
     by_line = {outcome.record.place.line: outcome for outcome in outcomes}
     for line in sorted(by_line, reverse=True):
         outcome, query = by_line[line], by_line[line].record
-        if isinstance(query, Query) and outcome.failure and outcome.actual is not None:
+        if not isinstance(query, Query) or outcome.actual is None:
+            continue
+        if outcome.failure or query.begin == query.end:
             lines[query.begin : query.end] = [DELIMITER, *outcome.actual]
     return end.join(lines)

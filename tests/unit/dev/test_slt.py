@@ -661,6 +661,8 @@ def test_nothing_is_run_if_a_file_is_wrong(
     assert told.out == ""
     assert "b.slt:1:1: unknown record: stetement ok" in told.err
     assert main("missing.slt") == 2
+    (tmp_path / "empty").mkdir()
+    assert main("empty") == 2
 
 
 def test_no_server(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
