@@ -7,6 +7,7 @@ PY     := $(VENV)/bin/python
 DEMO   ?=
 BENCH  ?= append
 N      ?= 300
+FILE   ?= tests/slt
 
 # A stamp is named after what was installed: a changed project file installs again.
 HASH      := $(shell sha256sum pyproject.toml | cut -c1-12)
@@ -20,7 +21,7 @@ apt = { echo "installing $(1)"; \
     $(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends $(1) >/dev/null; } \
   || { echo "could not install it: please run  apt-get install $(1)  as root and try again" >&2; exit 1; }; }
 
-.PHONY: help setup demo test unit fuzz lint fmt bench clean java jars test-setup
+.PHONY: help setup demo test unit fuzz slt lint fmt bench clean java jars test-setup
 .NOTPARALLEL:
 
 help:
@@ -28,6 +29,7 @@ help:
 	@echo "make test                everything: lint, types, all tests with real servers"
 	@echo "make unit                the tests without a JVM"
 	@echo "make fuzz                random views against DuckDB, without a JVM (N=… histories, SEED=… repeats one)"
+	@echo "make slt                 sqllogictest files against a server (FILE=… files or folders, URL=… another server, DIALECT=postgres)"
 	@echo "make setup               what both of them prepare: virtual environment, Java, JVM packages"
 	@echo "make lint | fmt | clean  style and types | apply the style | remove what was built"
 	@echo "make bench               benchmarks/append.py against its peers (BENCH=upsert, nexmark, epoch, incremental: others; each says what it takes with --help)"
@@ -47,6 +49,9 @@ unit: $(TESTABLE)
 
 fuzz: $(TESTABLE)
 	N=$(N) $(PY) -m pytest $(addprefix tests/unit/plan/test_,maintain.py clock.py closed.py) --tb=short
+
+slt: $(TESTABLE)
+	$(PY) -m icestream.dev.slt --keep-going $(if $(URL),--url $(URL)) $(if $(DIALECT),--dialect $(DIALECT)) $(FILE)
 
 lint: $(TESTABLE)
 	$(VENV)/bin/ruff check .
