@@ -12,7 +12,8 @@ from icestream.dev.slt.records import Let, Query, Sql, Statement
 from icestream.dev.slt.substitution import substitute
 from icestream.errors import NotSupportedError, SqlError
 from icestream.plan.query import Relation, bind_query
-from icestream.plan.stages import Known, stages
+from icestream.plan.split import stages
+from icestream.plan.stages import Known
 from icestream.sql import parse
 from icestream.sql import statements as st
 
