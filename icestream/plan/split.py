@@ -60,12 +60,37 @@ def stages(node: Node, relation: str, facts: Facts) -> tuple[Stage, ...]:
 
 def closed(node: Node, relation: str, facts: Facts, closing: Closing) -> tuple[Stage, ...]:
     """The stages of a view that shows its rows once they are final."""
-    below = stages(node, f"{relation}/0", facts)
-    open_part = replace(below[-1], closing=closing) if isinstance(below[-1], Groups) else below[-1]
+    below = list(stages(node, f"{relation}/0", facts))
     known = {**facts, **{s.relation: s.known for s in below}}
+    _drop_closed(below, closing)
     items = tuple(Item(c.name, ColumnRef(c.type, c.name)) for c in node.columns)
-    last = Closed(relation, Scan(open_part.relation, relation, items), known, closing)
-    return (*below[:-1], open_part, last)
+    last = Closed(relation, Scan(below[-1].relation, relation, items), known, closing)
+    return (*below, last)
+
+
+def _drop_closed(stages: list[Stage], closing: Closing) -> None:
+    """Have the groups deleted that are final: those of the last stage, or of one that it filters, which then follows."""
+    found, column = stages[-1], closing.column
+    if isinstance(found, Rows):
+        node = found.plan
+        while isinstance(node, Project | Filter):
+            if isinstance(node, Project):
+                (expr,) = [i.expr for i in node.items if i.name == column]
+                if not isinstance(expr, ColumnRef):
+                    return
+                column = expr.name
+            node = node.input
+        if not isinstance(node, Scan):
+            return
+        (expr,) = [i.expr for i in node.items if i.name == column]
+        below = next((s for s in stages if s.relation == node.relation), None)
+        if not isinstance(expr, ColumnRef) or below is None or below.grows:
+            return
+        found, column = below, expr.name
+    readers = [s for s in stages if found.relation in s.reads]
+    if isinstance(found, Groups) and column in (found.key or ()) and len(readers) <= 1:
+        at = stages.index(found)
+        stages[at] = replace(found, closing=replace(closing, column=column))
 
 
 class _Splitter:

@@ -35,7 +35,7 @@ OTHER = "TUMBLE(u, ts, INTERVAL '10 seconds')"
 SESSION = "OVER (PARTITION BY g ORDER BY ts SESSION WITH GAP INTERVAL '4 seconds')"
 NEAR = "s.g = u.g AND u.ts BETWEEN s.ts - INTERVAL '5 seconds' AND s.ts + INTERVAL '7 seconds'"
 
-# views that are one aggregate: the state of what is closed is gone
+# views that are one aggregate, perhaps filtered: the state of what is closed is gone
 GROUPED = (
     f"SELECT window_start, g, count(*) AS c, max(k) AS m FROM {TUMBLE} GROUP BY window_start, g",
     "SELECT window_end, g, sum(k) AS c FROM HOP(s, ts, INTERVAL '5 seconds', INTERVAL '15 seconds') GROUP BY window_end, g",
@@ -47,10 +47,11 @@ GROUPED = (
     "SELECT CAST(ts AS DATE) AS d, count(*) AS c FROM s GROUP BY 1",
     "SELECT ts - INTERVAL '3 seconds' AS e, sum(k) AS q FROM s GROUP BY 1",
     "SELECT DISTINCT g, ts FROM s",
+    f"SELECT window_start, g, count(*) AS c FROM {TUMBLE} GROUP BY window_start, g HAVING count(*) > 1",
+    f"SELECT c * 2 AS d, e FROM (SELECT window_end AS e, g, count(*) AS c FROM {TUMBLE} GROUP BY window_end, g) AS x WHERE c <> 2",
 )  # fmt: skip
 OTHERS = (
     "SELECT k, ts FROM s",
-    f"SELECT window_start, g, count(*) AS c FROM {TUMBLE} GROUP BY window_start, g HAVING count(*) > 1",
     f"SELECT window_start, count(DISTINCT g) AS c FROM {TUMBLE} GROUP BY window_start",
     f"SELECT a.window_start, a.c, b.c AS d FROM (SELECT window_start, count(*) AS c FROM {TUMBLE} GROUP BY window_start) AS a JOIN (SELECT window_start, count(*) AS c FROM {OTHER} GROUP BY window_start) AS b ON a.window_start = b.window_start",
     f"SELECT * FROM (SELECT *, row_number() OVER (PARTITION BY window_start ORDER BY k) AS n FROM {TUMBLE}) AS x WHERE n <= 2",
