@@ -144,7 +144,7 @@ class View:
 
     def advance(self, now: int | None = None, mark: int | None = None) -> None:
         """One epoch, after those of the tables: what the clock says by now, and how far the watermark is."""
-        self.times = Times(self.now, self.times.mark, mark)
+        self.times = Times(self.now, self.times.mark, mark, self.times.mark)
         self.now = now
         self.epoch += 1
         for stage in self.stages:
@@ -160,7 +160,7 @@ class View:
         if plan is not None:
             assert [c.name for c in plan.columns] == [*(c.name for c in stage.columns), WEIGHT]
             changes = lake.keep(self.rendered(plan, self.inputs(stage, plan)))
-            if stage.grows and lake.rows[changes]:  # what only grows is appended as it is
+            if stage.appends and lake.rows[changes]:  # what only grows is appended as it is
                 assert lake.total(changes) == lake.rows[changes], "a growing stage takes rows back"
             delta = self.replaced(stage, changes) if stage.netted else f"SELECT * FROM {changes}"
         lake.advance(stage.relation, delta)
@@ -230,7 +230,7 @@ class View:
             assert not lake.run(twice).fetchall(), (
                 f"{stage.bag} do not tell {stage.relation}'s rows apart"
             )
-        if stage.grows:
+        if stage.appends:
             changed = lake.table(stage.relation, "delta")
             assert lake.total(changed) == lake.rows[changed], f"{stage.relation} does not only grow"
 

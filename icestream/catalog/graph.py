@@ -109,7 +109,7 @@ class Task:
     def grows(self) -> bool:
         """Whether rows are only ever added to its table."""
         if self.stage is not None:
-            return self.stage.grows
+            return self.stage.appends
         return not (isinstance(self.object, Table) and self.object.changing)
 
     @property
@@ -205,7 +205,7 @@ def _level(tables: Sequence[str], tasks: Mapping[str, Task]) -> int:
 
 def _maintained(stage: Stage) -> Upsert | None:
     """How the changes of a stage are applied to its table."""
-    if stage.grows:
+    if stage.appends:
         return None
     if stage.identity is None:
         return Upsert(stage.bag, "bag")

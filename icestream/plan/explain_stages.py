@@ -24,6 +24,7 @@ from icestream.plan.logical import (
 from icestream.plan.maintain import equal_columns
 from icestream.plan.stages import HIDDEN, Best, Closed, Groups, Stage
 from icestream.plan.text import text
+from icestream.plan.watermarks import Closing
 from icestream.types import quote
 
 
@@ -43,7 +44,7 @@ def notices(stages: tuple[Stage, ...], name: str) -> list[str]:
     copied = {
         r.partition("#")[0]
         for s in stages[:-1]
-        if s.grows and not isinstance(s, Groups | Closed)
+        if s.appends and not isinstance(s, Groups | Closed)
         for r in s.reads
         if not s.facts[r].stored
     }
@@ -56,11 +57,18 @@ def notices(stages: tuple[Stage, ...], name: str) -> list[str]:
 
 
 def _kept(stage: Stage) -> str:
-    if stage.grows:
+    if stage.appends:
         return "rows are appended"
+    then = "" if stage.trim is None else f", deleted once {_bound(stage.trim)}"
     if stage.key is None:
-        return "rows are told apart by all of their columns"
-    return f"key ({', '.join(map(quote, stage.key))})" if stage.key else "one row"
+        return f"rows are told apart by all of their columns{then}"
+    return f"key ({', '.join(map(quote, stage.key))}){then}" if stage.key else "one row"
+
+
+def _bound(closing: Closing) -> str:
+    """When rows are final."""
+    relation = "<=" if closing.inclusive else "<"
+    return f"{quote(closing.column)} {relation} the watermark ({text(closing.bound)})"
 
 
 def _lines(node: Node, depth: int, stage: Stage, tables: Mapping[str, str]) -> Iterator[str]:
@@ -75,8 +83,7 @@ def _lines(node: Node, depth: int, stage: Stage, tables: Mapping[str, str]) -> I
 def _rule(node: Node, stage: Stage) -> str:
     """How a node is maintained."""
     if isinstance(stage, Closed):
-        bound = f"{quote(stage.closing.column)} {'<=' if stage.closing.inclusive else '<'} the watermark"
-        return f"on window close: rows appear once {bound} ({text(stage.closing.bound)})"
+        return f"on window close: rows appear once {_bound(stage.closing)}"
     if isinstance(stage, Groups) and node is stage.core:
         return _groups(stage)
     if isinstance(stage, Best) and node is stage.core:

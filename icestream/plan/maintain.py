@@ -56,6 +56,8 @@ class Times:
     mark_before: int | None = None
     mark: int | None = None
     """The watermark of the stage's inputs, before and with this epoch."""
+    shown: int | None = None
+    """Of a view that shows what is final: the watermark up to which it has done so."""
 
 
 STILL = Times()

@@ -6,7 +6,7 @@ that differ in nothing but names share one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from icestream import types as t
@@ -33,7 +33,7 @@ from icestream.plan.logical import (
     WindowTable,
     walk,
 )
-from icestream.plan.maintain import Rules, State
+from icestream.plan.maintain import Rules, State, equal_columns
 from icestream.plan.normal import MADE, is_settled, normal
 from icestream.plan.rewrite import canonical, conjuncts, kept
 from icestream.plan.stages import (
@@ -60,37 +60,79 @@ def stages(node: Node, relation: str, facts: Facts) -> tuple[Stage, ...]:
 
 def closed(node: Node, relation: str, facts: Facts, closing: Closing) -> tuple[Stage, ...]:
     """The stages of a view that shows its rows once they are final."""
-    below = list(stages(node, f"{relation}/0", facts))
+    below = stages(node, f"{relation}/0", facts)
     known = {**facts, **{s.relation: s.known for s in below}}
-    _drop_closed(below, closing)
     items = tuple(Item(c.name, ColumnRef(c.type, c.name)) for c in node.columns)
     last = Closed(relation, Scan(below[-1].relation, relation, items), known, closing)
-    return (*below, last)
+    return _trimmed((*below, last), closing)
 
 
-def _drop_closed(stages: list[Stage], closing: Closing) -> None:
-    """Have the groups deleted that are final: those of the last stage, or of one that it filters, which then follows."""
-    found, column = stages[-1], closing.column
-    if isinstance(found, Rows):
-        node = found.plan
-        while isinstance(node, Project | Filter):
-            if isinstance(node, Project):
-                (expr,) = [i.expr for i in node.items if i.name == column]
-                if not isinstance(expr, ColumnRef):
-                    return
-                column = expr.name
-            node = node.input
-        if not isinstance(node, Scan):
-            return
-        (expr,) = [i.expr for i in node.items if i.name == column]
-        below = next((s for s in stages if s.relation == node.relation), None)
-        if not isinstance(expr, ColumnRef) or below is None or below.grows:
-            return
-        found, column = below, expr.name
-    readers = [s for s in stages if found.relation in s.reads]
-    if isinstance(found, Groups) and column in (found.key or ()) and len(readers) <= 1:
-        at = stages.index(found)
-        stages[at] = replace(found, closing=replace(closing, column=column))
+def _trimmed(stages: Sequence[Stage], closing: Closing) -> tuple[Stage, ...]:
+    """The stages of a view that shows what is final, told to delete what can change nothing any more.
+
+    A row is of no use once each row that it may still take part in is final: where the column that says so comes from
+    one of its own, whoever reads it.
+    """
+    columns: dict[str, set[str | None]] = {stages[-1].relation: {closing.column}}
+    trimmed: dict[str, Stage] = {}
+    for stage in reversed(stages):
+        found = columns.get(stage.relation, set())
+        column = next(iter(found)) if len(found) == 1 else None
+        if column is not None and stage is not stages[-1] and _can_trim(stage):
+            trimmed[stage.relation] = replace(stage, trim=replace(closing, column=column))
+        for relation, name in _traced(stage.plan, column):
+            columns.setdefault(relation, set()).add(name)
+    made = []
+    for stage in stages:
+        below = {r: trimmed[r] for r in stage.reads if r in trimmed}
+        made.append(replace(trimmed.get(stage.relation, stage), trimmed=below))
+    return tuple(made)
+
+
+def _can_trim(stage: Stage) -> bool:
+    """Whether rows can be found to be deleted. A table that would only be appended to has no texts of lists and structs."""
+    return not stage.grows or (stage.key != () and all(is_plain(c.type) for c in stage.columns))
+
+
+def _traced(node: Node, column: str | None) -> Iterator[tuple[str, str | None]]:
+    """The relations that a plan reads, each with the column that a column of the plan comes from, if all rows with the same
+    value of that one, and no others, decide on its rows."""
+    if isinstance(node, Scan):
+        yield node.relation, _source(node.items, column)
+        return
+    for below, name in zip(node.inputs, _passed(node, column), strict=True):
+        yield from _traced(below, name)
+
+
+def _passed(node: Node, column: str | None) -> list[str | None]:
+    """The column of each input that a column of a node comes from."""
+    match node:
+        case Project(items=items):
+            return [_source(items, column)]
+        case Aggregate(groups=groups):
+            return [_source(groups, column)]
+        case Filter():
+            return [column]
+        case Window():
+            parts = [e.name for e in node.partition_by if isinstance(e, ColumnRef)]
+            return [column if column in parts else None]
+        case SetOperation(branches=branches) if column is not None:
+            at = node.names.index(column)
+            return [branch.names[at] for branch in branches]
+        case Join():
+            equal = equal_columns(node)
+            lefts = {r: n for n, r in equal} if node.kind == "inner" else {}
+            rights = dict(equal)
+            left = column if column in node.left.names else lefts.get(column or "")
+            right = column if column in node.right.names else rights.get(column or "")
+            return [left, None if node.temporal else right]
+    return [None for _ in node.inputs]
+
+
+def _source(items: Sequence[Item], column: str | None) -> str | None:
+    """The column that an item is."""
+    exprs = [i.expr for i in items if i.name == column]
+    return exprs[0].name if exprs and isinstance(exprs[0], ColumnRef) else None
 
 
 class _Splitter:

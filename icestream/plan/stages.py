@@ -91,6 +91,10 @@ class Stage:
     relation: str
     plan: Node
     facts: Facts = field(hash=False, repr=False)
+    trim: Closing | None = field(default=None, kw_only=True)
+    """Rows that are final, and have been shown, are deleted; whoever reads the table takes no notice of that."""
+    trimmed: Mapping[str, Stage] = field(default_factory=dict, hash=False, repr=False, kw_only=True)
+    """The stages it reads that delete what is final."""
 
     @property
     def columns(self) -> tuple[OutColumn, ...]:
@@ -106,6 +110,11 @@ class Stage:
     def grows(self) -> bool:
         """Whether rows are only ever added to it."""
         return grows(self.plan, self.facts)
+
+    @property
+    def appends(self) -> bool:
+        """Whether its table is only appended to."""
+        return self.grows and self.trim is None
 
     @property
     def known(self) -> Known:
@@ -146,7 +155,7 @@ class Stage:
         """Whether one change of an input may become any number of changes here."""
         nodes = list(walk(self.plan))
         many = (Join, Unnest, Expand, WindowTable, Window)
-        closes = isinstance(self, Groups | Closed) and self.closing is not None
+        closes = isinstance(self, Closed) or self.trim is not None
         return self.moving or closes or any(isinstance(n, many) for n in nodes)
 
     @property
@@ -165,7 +174,7 @@ class Stage:
 
     def only_adds(self, states: Mapping[str, State], *, first: bool) -> bool:
         """Whether all changes of an epoch are rows that come, each of them once."""
-        return self.grows or states[self.relation].empty
+        return self.appends or states[self.relation].empty
 
     def changes(
         self, states: Mapping[str, State], *, first: bool = False, times: Times = STILL
@@ -175,7 +184,37 @@ class Stage:
         `states` says what happened to the relations it reads, and (`empty`) whether its own table has rows. `first`:
         it has never been computed. `times` is for what depends on clocks.
         """
+        found = self._changes(states, first, times)
+        if times.shown is None:
+            return found
+        if found is not None and self.trimmed:
+            found = self._unmoved(found, times.shown)
+        if self.trim is None or states[self.relation].empty:
+            return found
+        items = tuple(Item(c.name, ColumnRef(c.type, c.name)) for c in self.columns)
+        own = Scan(face(self.relation, "old"), self.relation, items)
+        over = Filter(own, is_final(self.trim, own, times.shown))
+        terms = [weighed(over, -1), *([found] if found is not None else [])]
+        return together(terms, weighted(self.columns))
+
+    def _changes(self, states: Mapping[str, State], first: bool, times: Times) -> Node | None:
+        """What changes because something else does."""
         raise NotImplementedError
+
+    def _unmoved(self, node: Node, shown: int) -> Node:
+        """A plan that does not see that stages below delete what is final."""
+        node = node.with_inputs([self._unmoved(i, shown) for i in node.inputs])
+        if not isinstance(node, Scan) or WEIGHT not in node.names:
+            return node
+        below = self.trimmed.get(node.relation.rpartition("@")[0])
+        if below is None or below.trim is None:
+            return node
+        (time,) = [ColumnRef(c.type, c.name) for c in below.columns if c.name == below.trim.column]
+        with_time = replace(node, items=(*node.items, Item(f"{MADE}time", time)))
+        final = is_final(replace(below.trim, column=f"{MADE}time"), with_time, shown)
+        came = call(">", ColumnRef(t.INTEGER, WEIGHT), whole(0, t.INTEGER))
+        seen = call("or", came, call("is distinct from", final, Literal(t.BOOLEAN, True)))
+        return Project(Filter(with_time, seen), kept(node))
 
 
 @dataclass(frozen=True)
@@ -184,12 +223,9 @@ class Rows(Stage):
 
     def only_adds(self, states: Mapping[str, State], *, first: bool) -> bool:
         """See `Stage.only_adds`."""
-        return self.grows or (first and all(states[r].empty for r in self.reads))
+        return self.appends or (first and all(states[r].empty for r in self.reads))
 
-    def changes(
-        self, states: Mapping[str, State], *, first: bool = False, times: Times = STILL
-    ) -> Node | None:
-        """See `Stage.changes`."""
+    def _changes(self, states: Mapping[str, State], first: bool, times: Times) -> Node | None:
         rules = Rules(states, first, times)
         if first and all(states[r].empty for r in self.reads):
             return weighed(rules.at(self.plan, "new"), 1)
@@ -206,8 +242,6 @@ class Groups(Stage):
     """The column that counts the rows of a group; None if they never go."""
     names: Mapping[str, str] = field(hash=False)
     """What the columns of `core` (the groups, and the parts) are called in the table."""
-    closing: Closing | None = None
-    """When a group is final; it is deleted in the epoch after."""
 
     @property
     def parts(self) -> tuple[Part, ...]:
@@ -226,19 +260,15 @@ class Groups(Stage):
 
     @property
     def grows(self) -> bool:
-        """Only without aggregates: a row that is there stays as it is, unless it is deleted when it is final."""
-        final = self.closing is not None
-        return not self.parts and not final and grows(self.core.input, self.facts)
+        """Only without aggregates: a row that is there stays as it is."""
+        return not self.parts and grows(self.core.input, self.facts)
 
     @property
     def reads(self) -> tuple[str, ...]:
         """See `Stage.reads`."""
         return relations_read(self.core.input)
 
-    def changes(
-        self, states: Mapping[str, State], *, first: bool = False, times: Times = STILL
-    ) -> Node | None:
-        """See `Stage.changes`."""
+    def _changes(self, states: Mapping[str, State], first: bool, times: Times) -> Node | None:
         rules = Rules(states, first, times)
         below = self.core.input
         if first and all(states[r].empty for r in self.reads):
@@ -246,14 +276,7 @@ class Groups(Stage):
         news = rules.delta(below)
         if news is None and first and not self.core.groups:
             news = Values((), weighted(below.columns))
-        found = None if news is None else self._merged(rules, news, states)
-        if self.closing is None or times.mark_before is None or states[self.relation].empty:
-            return found
-        items = tuple(Item(c.name, ColumnRef(c.type, c.name)) for c in self.columns)
-        own = Scan(face(self.relation, "old"), self.relation, items)
-        over = Filter(own, is_final(self.closing, own, times.mark_before))
-        terms = [weighed(over, -1), *([found] if found is not None else [])]
-        return together(terms, weighted(self.columns))
+        return None if news is None else self._merged(rules, news, states)
 
     def _from_scratch(self, below: Node) -> Node:
         """All groups of rows that are all there are."""
@@ -409,10 +432,7 @@ class Closed(Stage):
         """What is final stays."""
         return True
 
-    def changes(
-        self, states: Mapping[str, State], *, first: bool = False, times: Times = STILL
-    ) -> Node | None:
-        """See `Stage.changes`."""
+    def _changes(self, states: Mapping[str, State], first: bool, times: Times) -> Node | None:
         if times.mark is None or times.mark == times.mark_before:
             return None
         rules = Rules(states, first, times)
@@ -459,10 +479,7 @@ class Best(Stage):
         """A better row takes the place of another."""
         return False
 
-    def changes(
-        self, states: Mapping[str, State], *, first: bool = False, times: Times = STILL
-    ) -> Node | None:
-        """See `Stage.changes`."""
+    def _changes(self, states: Mapping[str, State], first: bool, times: Times) -> Node | None:
         rules = Rules(states, first, times)
         below = self.window.input
         news = rules.delta(below)
@@ -507,10 +524,7 @@ class Partitions(Stage):
         """A row changes the values of others."""
         return False
 
-    def changes(
-        self, states: Mapping[str, State], *, first: bool = False, times: Times = STILL
-    ) -> Node | None:
-        """See `Stage.changes`."""
+    def _changes(self, states: Mapping[str, State], first: bool, times: Times) -> Node | None:
         rules = Rules(states, first, times)
         news = rules.delta(self.core.input)
         if news is None:

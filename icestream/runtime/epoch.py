@@ -22,6 +22,7 @@ from pyspark.sql import functions as F
 
 from icestream import faults
 from icestream.catalog.graph import Task
+from icestream.catalog.objects import MaterializedView, Sink
 from icestream.errors import ConnectorError
 from icestream.lake import small
 from icestream.lake.fold import OP, UPSERT
@@ -297,6 +298,15 @@ class Epoch:
         states[task.stage.relation] = State(True, own)
         return states
 
+    def _shown(self, task: Task) -> int | None:
+        """Of a view that shows what is final: the watermark up to which it has done so."""
+        stages = task.object.stages if isinstance(task.object, MaterializedView | Sink) else ()
+        if not any(s.trim is not None for s in stages):
+            return None
+        position = self.record.position(stages[-1].relation, MARK)
+        mark: int | None = position["mark"]
+        return mark
+
     def _only_adds(self, task: Task, ranges: Mapping[str, Range]) -> bool:
         assert task.stage is not None
         first = not ranges[BEGUN].start.get("begun")
@@ -333,6 +343,7 @@ class Epoch:
             None if clock is None else clock.start["time"],
             None if reached is None else reached.start["mark"],
             None if reached is None else reached.end["mark"],
+            self._shown(task),
         )
         name = str(self.runtime.plan.tasks.index(task))
         count = self._count_changes(task, ranges)
