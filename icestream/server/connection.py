@@ -11,6 +11,7 @@ from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, tzinfo
 from itertools import islice
+from threading import Lock
 from zoneinfo import ZoneInfo
 
 from icestream.server import copy, failures, portals
@@ -73,7 +74,8 @@ class Connection:
         self._statements: dict[str, Prepared] = {}
         self._portals: dict[str, Portal] = {}
         self._skipping = False
-        self._cancelled = False
+        self._lock = Lock()
+        self._busy = self._cancelled = False
         self._sql: str | None = None  # the text that places in errors refer to
 
     def greeting(self, process: int, secret: int) -> bytes:
@@ -83,8 +85,13 @@ class Connection:
 
     def answer(self, batch: Sequence[m.Message]) -> Generator[bytes, None, None]:
         """The answers to messages that came together, in pieces."""
+        self._working(True)
+        return self._answers(batch)
+
+    def _answers(self, batch: Sequence[m.Message]) -> Generator[bytes, None, None]:
         out = bytearray()
         for message in batch:
+            self._working(True)
             if self._skipping and not isinstance(message, m.Sync | m.Terminate):
                 continue
             try:
@@ -103,14 +110,22 @@ class Connection:
             if out and isinstance(message, (*_ENDING, m.Flush)):
                 yield bytes(out)
                 out.clear()
+        self._working(False)
         if out:
             yield bytes(out)
-        self._cancelled = False
 
     def cancel(self) -> None:
-        """Stop what `answer` is doing. Called from another thread, only while it is doing something."""
-        self._cancelled = True
-        self._session.cancel()
+        """Stop what `answer` is doing, if anything. Called from any thread."""
+        with self._lock:
+            if self._busy:
+                self._cancelled = True
+                self._session.cancel()
+
+    def _working(self, busy: bool) -> None:
+        """From `answer` to ReadyForQuery there is something to cancel; what came too late is forgotten."""
+        with self._lock:
+            self._busy = busy
+            self._cancelled = self._cancelled and busy
 
     def close(self) -> None:
         """The client is gone."""
@@ -353,6 +368,7 @@ class Connection:
         if transaction == "I":
             self._drop_portals()
         self._sql = None
+        self._working(False)
         return self._statuses() + m.ready(transaction)
 
     def _statuses(self) -> bytes:

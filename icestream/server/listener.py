@@ -37,7 +37,6 @@ class _Talk:
     process: int
     secret: int
     connection: Connection | None = None
-    working: bool = False
 
 
 class Listener:
@@ -178,11 +177,9 @@ class Listener:
             wire.on_gone = lambda: self._interrupt(talk)
             wire.write(await self._work(talk.connection.greeting, process, talk.secret))
             while not talk.connection.over and (batch := await wire.batch()):
-                talk.working = True
                 pieces = talk.connection.answer(batch)
                 while not wire.gone and (piece := await self._work(next, pieces, b"")):
                     await wire.send(piece)
-                talk.working = False
                 await self._work(pieces.close)
         finally:
             del self._talks[process]
@@ -207,5 +204,5 @@ class Listener:
 
     def _interrupt(self, talk: _Talk) -> None:
         """Stop what a client runs; not in the pool, which may be full of what is to be stopped."""
-        if talk.working and talk.connection:
+        if talk.connection:
             self._cancels.submit(talk.connection.cancel)

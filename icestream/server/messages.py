@@ -15,7 +15,7 @@ from icestream.server.backend import StateError
 PROTOCOL = 3 << 16
 CANCEL, SSL, GSS = (1234 << 16) + 5678, (1234 << 16) + 5679, (1234 << 16) + 5680
 STARTUP_LIMIT = 10_000
-SMALL_LIMIT = 64 * 1024
+SMALL_LIMIT = 10_000
 LARGE_LIMIT = 64 * 1024 * 1024
 
 _SHORT, _INT = struct.Struct("!h"), struct.Struct("!i")

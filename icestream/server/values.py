@@ -149,10 +149,18 @@ def _bool_parse(text: str) -> bool:
     raise ValueError
 
 
-def _float_parse(text: str) -> float:
-    if "_" in text:
-        raise ValueError
-    return float(text)
+def _float(form: str) -> dict[str, Any]:
+    packed = struct.Struct(form)
+
+    def parse(text: str) -> float:
+        if "_" in text:
+            raise ValueError
+        return unpack(packed.pack(float(text)))
+
+    def unpack(data: bytes) -> float:
+        return float(packed.unpack(data)[0])
+
+    return {"parse": parse, "binary": packed.pack, "unpack": unpack}
 
 
 def _bytea_parse(text: str) -> bytes:
@@ -233,15 +241,8 @@ def _scalars() -> dict[str, Codec]:
     add_integer("bigint", 20, 1016, 8, "!q")
     add_integer("oid", 26, 1028, 4, "!I", type=t.BIGINT)
     add_integer("xid", 28, 1011, 4, "!I", type=t.BIGINT)
-    for name, oid, array, size, form, text in (
-        ("real", 700, 1021, 4, "!f", numbers.real_text),
-        ("double precision", 701, 1022, 8, "!d", numbers.double_text),
-    ):
-        packed = struct.Struct(form)
-        add(
-            name, oid, array, size, text=text, parse=_float_parse, binary=packed.pack,
-            unpack=lambda data, packed=packed: packed.unpack(data)[0],
-        )  # fmt: skip
+    add("real", 700, 1021, 4, text=numbers.real_text, **_float("!f"))
+    add("double precision", 701, 1022, 8, text=numbers.double_text, **_float("!d"))
     add(
         "numeric", 1700, 1231, -1, text=numbers.numeric_text, parse=numbers.numeric_from_text,
         binary=numbers.numeric_binary, unpack=numbers.numeric_from_binary,
