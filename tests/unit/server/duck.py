@@ -7,6 +7,7 @@ import re
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from itertools import islice
 from typing import Any
 
@@ -14,6 +15,7 @@ import duckdb
 
 from icestream import types as t
 from icestream.errors import NotSupportedError, Place, SqlError
+from icestream.functions.expressions import Interval
 from icestream.server.backend import (
     Client,
     Column,
@@ -49,6 +51,7 @@ _SET = re.compile(
 )
 _NOTHING = re.compile(r"\s*(UNLISTEN|RESET|DISCARD)\b.*", re.I | re.S)
 _OWN = (_CURSOR, _FETCH, _CLOSE, _SET, _NOTHING)
+_PROBE = "SELECT * FROM ("
 _NAMED = {"timezone": "TimeZone", "application_name": "application_name"}
 
 
@@ -67,7 +70,8 @@ class DuckBackend:
 
     def __init__(self) -> None:
         self.database = duckdb.connect(":memory:")
-        self.database.execute("SET errors_as_json = true; SET TimeZone = 'UTC'; SET threads = 1")
+        self.database.execute("SET GLOBAL TimeZone = 'UTC'; SET GLOBAL threads = 1")
+        self.database.execute("CREATE MACRO pg_advisory_unlock_all() AS NULL")  # asyncpg's reset
         self.lock = threading.Lock()
         self.opened = self.closed = self.cancelled = 0
 
@@ -76,19 +80,16 @@ class DuckBackend:
             raise StateError("3D000", 'database "nowhere" does not exist')
         with self.lock:
             self.opened += 1
-            return DuckSession(self, self.database.cursor(), client)
+            return DuckSession(self, self.database.cursor().execute("SET errors_as_json = true"))
 
 
 class DuckSession:
-    def __init__(
-        self, backend: DuckBackend, connection: duckdb.DuckDBPyConnection, client: Client
-    ) -> None:
+    def __init__(self, backend: DuckBackend, connection: duckdb.DuckDBPyConnection) -> None:
         self.backend = backend
         self.connection = connection
         self.state: Transaction = "I"
         self.cursors: dict[str, tuple[tuple[Column, ...], Iterator[Any]]] = {}
         self.values: dict[str, str] = {}
-        self.client = client
 
     @property
     def transaction(self) -> Transaction:
@@ -135,9 +136,8 @@ class DuckSession:
             return Description(tuple(types))
         if statement.kind not in ("SELECT", "EXPLAIN") or returning:
             return Description(tuple(types))
-        probe = Duck(
-            f"SELECT * FROM ({statement.sql}\n) LIMIT 0", "SELECT", statement.start, statement.whole
-        )
+        probed = f"{_PROBE}{statement.sql}\n) LIMIT 0"
+        probe = Duck(probed, "SELECT", statement.start, statement.whole)
         self._execute(probe, [None] * count)
         return Description(tuple(types), self._columns())
 
@@ -150,7 +150,7 @@ class DuckSession:
             raise
 
     def _run(self, statement: Duck, parameters: Sequence[object]) -> Outcome:
-        word = statement.sql.split()[0].upper()
+        word = statement.sql.split()[0].upper().strip(";")
         if self.state == "E":
             if word not in ("ROLLBACK", "COMMIT"):
                 raise StateError(
@@ -236,10 +236,9 @@ class DuckSession:
         self.connection.close()
 
     def _execute(self, statement: Duck, parameters: Sequence[object]) -> None:
+        given = {str(n + 1): _given(value) for n, value in enumerate(parameters)}
         try:
-            self.connection.execute(
-                statement.sql, {str(n + 1): value for n, value in enumerate(parameters)} or None
-            )
+            self.connection.execute(statement.sql, given or None)
         except duckdb.Error as error:
             raise self._wrong(error, statement) from error
 
@@ -263,22 +262,24 @@ class DuckSession:
         message = told["exception_message"].splitlines()[0]
         place = None
         if (position := told.get("position")) is not None:
-            probe = (
-                len("SELECT * FROM (")
-                if statement.sql.startswith("SELECT * FROM (")
-                and statement.sql not in statement.whole
-                else 0
-            )
-            at = int(position) - probe + statement.start
+            said = statement.sql.encode()[: int(position)].decode(
+                errors="ignore"
+            )  # it counts bytes
+            at = len(said.removeprefix(_PROBE)) + statement.start
             before = statement.whole[:at]
             line = before.count("\n") + 1
             place = Place("<sql>", line, at - (before.rfind("\n") + 1) + 1)
         if told["exception_type"] == "Not implemented":
             return NotSupportedError(message, place=place)
-        return SqlError(
-            message.replace("Referenced column", "column").replace("not found", "does not exist:"),
-            place=place,
-        )
+        if told.get("error_subtype") == "COLUMN_NOT_FOUND":
+            message = f'column "{told["name"]}" does not exist'
+        return SqlError(message, place=place)
+
+
+def _given(value: object) -> object:
+    if isinstance(value, Interval):
+        return timedelta(days=30 * value.months + value.days, microseconds=value.microseconds)
+    return value
 
 
 def _named(name: str) -> Type:
