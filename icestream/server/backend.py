@@ -62,13 +62,17 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Client:
-    """Who connects: name, database and start-up parameters as sent, and from where."""
+    """Who connects: name, database and start-up parameters as sent, and from where.
+
+    `process` is the number that cancels name it by: what pg_backend_pid() gives.
+    """
 
     user: str
     database: str
     parameters: Mapping[str, str] = field(default_factory=dict)
     address: str = ""
     encrypted: bool = False
+    process: int = 0
 
 
 class Session(Protocol):

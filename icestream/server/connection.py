@@ -26,7 +26,8 @@ from icestream.server.backend import (
     Statement,
 )
 from icestream.server.portals import Portal, Prepared
-from icestream.server.values import TEXT, codec, codec_of, utf8
+from icestream.server.scalars import TEXT, utf8
+from icestream.server.values import codec, codec_of
 from icestream.types import Type
 
 PIECE = 64 * 1024

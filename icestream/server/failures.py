@@ -77,9 +77,11 @@ def notice(notice: Notice) -> bytes:
 
 
 def _position(place: errors.Place, sql: str) -> int | None:
-    """The number, from 1, of the character at a place of a text; None if it lies outside."""
+    """The number, from 1, of the character at a place of a text; None if it is a place of another one."""
     lines = sql.split("\n")
     if not 1 <= place.line <= len(lines):
         return None
-    before = sum(len(line) + 1 for line in lines[: place.line - 1])
-    return before + min(place.column, len(lines[place.line - 1]) + 1)
+    line = lines[place.line - 1]
+    if place.text and len(place.text) != len(line.rstrip("\r")):  # secrets in it are starred out
+        return None
+    return sum(len(line) + 1 for line in lines[: place.line - 1]) + min(place.column, len(line) + 1)

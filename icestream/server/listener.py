@@ -13,7 +13,7 @@ import secrets
 import ssl
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from threading import Thread
 from typing import ParamSpec, TypeVar
 
@@ -34,7 +34,6 @@ _T = TypeVar("_T")
 class _Talk:
     """A client that was let in."""
 
-    process: int
     secret: int
     connection: Connection | None = None
 
@@ -104,6 +103,8 @@ class Listener:
 
     def stop(self, grace: float = 5.0) -> None:
         """Say good-bye to all clients, cancel what they run, and close; waits so many seconds at most."""
+        if not self._thread.is_alive():
+            return
         asyncio.run_coroutine_threadsafe(self._stop(grace), self._loop).result()
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
@@ -171,16 +172,17 @@ class Listener:
         if len(self._talks) >= self._limit:
             raise StateError("53300", "sorry, too many clients already")
         process = next(self._numbers)
-        talk = self._talks[process] = _Talk(process, secrets.randbits(32))
+        talk = self._talks[process] = _Talk(secrets.randbits(32))
         try:
-            talk.connection = await self._work(self._open, client)
+            talk.connection = await self._work(self._open, replace(client, process=process))
             wire.on_gone = lambda: self._interrupt(talk)
             wire.write(await self._work(talk.connection.greeting, process, talk.secret))
             while not talk.connection.over and (batch := await wire.batch()):
                 pieces = talk.connection.answer(batch)
                 while not wire.gone and (piece := await self._work(next, pieces, b"")):
                     await wire.send(piece)
-                await self._work(pieces.close)
+                if wire.gone:
+                    await self._work(pieces.close)
         finally:
             del self._talks[process]
             if talk.connection:

@@ -10,7 +10,8 @@ from typing import Any
 from icestream.server import messages
 from icestream.server.backend import Column, Outcome, StateError, Statement
 from icestream.server.copy import Copy
-from icestream.server.values import BINARY, TEXT, codec
+from icestream.server.scalars import BINARY, TEXT
+from icestream.server.values import codec
 
 Encoder = Callable[[Any], bytes]
 
