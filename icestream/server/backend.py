@@ -99,7 +99,7 @@ class Session(Protocol):
         """The settings a client is told about (TimeZone, application_name, …), as they are now."""
 
     def cancel(self) -> None:
-        """Make the call under way fail soon; nothing may be under way any more. Does not wait."""
+        """Make the call under way fail soon. Does not wait; is repeated until the call has ended."""
 
     def close(self) -> None:
         """The client is gone. Called once, last, whatever happened before."""

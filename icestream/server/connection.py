@@ -115,12 +115,18 @@ class Connection:
         if out:
             yield bytes(out)
 
-    def cancel(self) -> None:
-        """Stop what `answer` is doing, if anything. Called from any thread."""
+    def cancel(self) -> bool:
+        """Stop what `answer` is doing; False if it is doing nothing. Called from any thread."""
         with self._lock:
-            if self._busy:
-                self._cancelled = True
+            self._cancelled = self._busy
+        return self.insist()
+
+    def insist(self) -> bool:
+        """Cancel once more if that did not help yet: it may have come just before there was something to stop."""
+        with self._lock:
+            if self._cancelled:
                 self._session.cancel()
+            return self._cancelled
 
     def _working(self, busy: bool) -> None:
         """From `answer` to ReadyForQuery there is something to cancel; what came too late is forgotten."""

@@ -62,11 +62,12 @@ class Listener:
         self._patience = patience
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="icestream-session")
         self._cancels = ThreadPoolExecutor(2, thread_name_prefix="icestream-cancel")
-        self._loop = asyncio.new_event_loop()
-        self._thread = Thread(target=self._loop.run_forever, name="icestream-server", daemon=True)
+        self._loop: asyncio.AbstractEventLoop
+        self._thread: Thread | None = None
         self._numbers = itertools.count(1)
         self._talks: dict[int, _Talk] = {}
         self._tasks: dict[asyncio.Task[None], Wire] = {}
+        self._interrupts: set[asyncio.Task[None]] = set()
         self._server: asyncio.Server | None = None
 
     def __enter__(self) -> Listener:
@@ -91,6 +92,8 @@ class Listener:
 
     def start(self) -> None:
         """Listen. Returns when clients can connect."""
+        self._loop = asyncio.new_event_loop()
+        self._thread = Thread(target=self._loop.run_forever, name="icestream-server", daemon=True)
         self._thread.start()
         try:
             asyncio.run_coroutine_threadsafe(self._listen(), self._loop).result()
@@ -103,7 +106,7 @@ class Listener:
 
     def stop(self, grace: float = 5.0) -> None:
         """Say good-bye to all clients, cancel what they run, and close; waits so many seconds at most."""
-        if not self._thread.is_alive():
+        if self._thread is None or not self._thread.is_alive():
             return
         asyncio.run_coroutine_threadsafe(self._stop(grace), self._loop).result()
         self._loop.call_soon_threadsafe(self._loop.stop)
@@ -135,6 +138,8 @@ class Listener:
             task.cancel()
         for wire in wires:
             wire.abort()
+        for interrupt in self._interrupts:
+            interrupt.cancel()
         await asyncio.sleep(0)
 
     def _welcome(self, wire: Wire) -> None:
@@ -183,6 +188,9 @@ class Listener:
                     await wire.send(piece)
                 if wire.gone:
                     await self._work(pieces.close)
+        except asyncio.CancelledError:
+            talk.connection = None  # it did not stop in time: what it runs still has the session
+            raise
         finally:
             del self._talks[process]
             if talk.connection:
@@ -205,6 +213,15 @@ class Listener:
             self._interrupt(talk)
 
     def _interrupt(self, talk: _Talk) -> None:
-        """Stop what a client runs; not in the pool, which may be full of what is to be stopped."""
+        """Stop what a client runs, if anything."""
         if talk.connection:
-            self._cancels.submit(talk.connection.cancel)
+            task = self._loop.create_task(self._insist(talk.connection))
+            self._interrupts.add(task)
+            task.add_done_callback(self._interrupts.discard)
+
+    async def _insist(self, connection: Connection) -> None:
+        """Cancel until it has ended; not in the pool, which may be full of what is to be stopped."""
+        step, pause = connection.cancel, 0.02
+        while await self._loop.run_in_executor(self._cancels, step):
+            await asyncio.sleep(pause)
+            step, pause = connection.insist, min(1.0, 2 * pause)

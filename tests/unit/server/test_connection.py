@@ -8,6 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from icestream import types as t
 from icestream.errors import Place, SqlError
@@ -411,3 +413,35 @@ def test_answers_are_sent_as_they_are_ready(connection: Connection) -> None:
         )
     )
     assert [kinds(piece) for piece in pieces] == ["TDCZ", "1", "NCZ"]
+
+
+STEPS = st.sampled_from([
+    query("rows 1; note"), query("fail"), query(""), query("copy (rows 2) to stdout"), query("begin"), query("end"),
+    parse("rows 3"), parse("rows 3", "s"), parse("echo $1", "e"), parse("wrong"), bind(), bind(name="s", portal="p"),
+    bind(b"1", name="e"), bind(b"x", name="e"), describe("S"), describe("P", "p"), describe("S", "e"), execute(),
+    execute("p", 1), close("S", "s"), close("P", "p"), SYNC, SYNC, frames.FLUSH, frames.frame(b"F"), frames.frame(b"d"),
+])  # fmt: skip
+
+
+@given(st.lists(STEPS, max_size=30))
+def test_every_question_gets_its_ready_for_query(steps: list[bytes]) -> None:
+    script = Script()
+    connection = Connection(script, Client("root", "dev"))
+    connection.greeting(1, 2)
+    skipping = False
+    for step in steps:
+        answer = kinds(say(connection, step))
+        if step == SYNC:
+            skipping = False
+            assert answer == "Z"
+        elif skipping:
+            assert answer == ""
+        elif step[:1] in b"QF":
+            assert answer.endswith("Z")
+            assert answer.count("Z") == 1
+        else:
+            assert "Z" not in answer
+            skipping = "E" in answer
+    say(connection, SYNC, query("end"))
+    connection.close()
+    assert all(one.closed for one in script.rows)

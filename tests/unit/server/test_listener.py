@@ -15,9 +15,10 @@ import pytest
 
 from icestream.errors import ConfigError
 from icestream.server import messages as m
+from icestream.server.backend import Client as ServerClient
 from icestream.server.listener import Listener
 from tests.unit.server import frames
-from tests.unit.server.duck import DuckBackend
+from tests.unit.server.duck import DuckBackend, DuckSession
 from tests.unit.server.frames import SYNC, Client, bind, execute, fields, parse, query
 
 SLOW = "select count(*) from range(100000000) a, range(100000000) b"
@@ -162,7 +163,7 @@ def test_a_client_that_vanishes_is_noticed(server: Listener, backend: DuckBacken
     time.sleep(0.2)
     client.socket.close()
     soon(lambda: backend.closed == 1, 5)
-    assert backend.cancelled == 1
+    assert backend.cancelled
     assert server.clients == 0
 
 
@@ -263,6 +264,36 @@ def test_a_clean_stop(backend: DuckBackend) -> None:
     with pytest.raises(ConnectionRefusedError):
         Client(server.address)
     assert not [t for t in threading.enumerate() if t.name == "icestream-server"]
+
+
+class Stubborn(DuckBackend):
+    """Its sessions do not stop."""
+
+    def open(self, client: ServerClient) -> DuckSession:
+        session = super().open(client)
+        session.run = lambda statement, parameters: time.sleep(2)  # type: ignore[method-assign]
+        return session
+
+
+def test_a_stop_does_not_wait_for_ever(caplog: pytest.LogCaptureFixture) -> None:
+    backend = Stubborn()
+    server = Listener(backend, port=0)
+    server.start()
+    with Client(server.address) as client:
+        client.start()
+        client.send(query("select 1"))
+        time.sleep(0.2)
+        begun = time.monotonic()
+        server.stop(grace=0.3)
+        assert time.monotonic() - begun < 1.5
+        assert fields(client.take()[1])["C"] == "57P01"
+    assert "1 sessions did not end in time" in caplog.text
+    assert not backend.closed
+    server.stop()
+
+
+def test_a_listener_that_never_started(backend: DuckBackend) -> None:
+    Listener(backend, port=0).stop()
 
 
 def test_a_port_that_is_taken(server: Listener, backend: DuckBackend) -> None:

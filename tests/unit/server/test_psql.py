@@ -10,6 +10,7 @@ import ssl
 import subprocess
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import asyncpg
@@ -24,6 +25,7 @@ from tests.unit.server.duck import DuckBackend
 from tests.unit.server.frames import Client
 
 PSQL = shutil.which("psql") or ""
+SLOW = "select count(*) from range(100000000) a, range(100000000) b"
 needs_psql = pytest.mark.skipif(not PSQL, reason="psql is not installed (postgresql-client)")
 
 
@@ -127,21 +129,19 @@ def test_the_environment_of_a_terminal(url: str) -> None:
 
 @needs_psql
 def test_control_c_cancels(url: str, backend: DuckBackend) -> None:
-    slow = "select count(*) from range(100000000) a, range(100000000) b"
     running = subprocess.Popen(
-        arguments(url, "-c", slow), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        arguments(url, "-c", SLOW), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
     time.sleep(0.7)
     running.send_signal(signal.SIGINT)
     _, told = running.communicate(timeout=10)
     assert "canceling statement due to user request" in told
-    assert backend.cancelled == 1
+    assert backend.cancelled
 
 
 @needs_psql
 def test_a_killed_client_leaves_nothing(server: Listener, url: str, backend: DuckBackend) -> None:
-    slow = "select count(*) from range(100000000) a, range(100000000) b"
-    running = subprocess.Popen(arguments(url, "-c", slow), stdout=subprocess.DEVNULL)
+    running = subprocess.Popen(arguments(url, "-c", SLOW), stdout=subprocess.DEVNULL)
     time.sleep(0.7)
     running.kill()
     running.wait()
@@ -218,6 +218,16 @@ def test_asyncpg_with_tls_and_a_password(closed_door: Listener, pem: tuple[Path,
             await client.close()
 
     assert asyncio.run(ask()) == 42
+
+
+def test_cancel_with_tls(closed_door: Listener) -> None:
+    url = door(closed_door, sslmode="require", password="pencil ü")
+    with psycopg.connect(url, autocommit=True) as client, ThreadPoolExecutor(1) as pool:
+        running = pool.submit(client.execute, SLOW)
+        time.sleep(0.2)
+        client.cancel_safe()
+        with pytest.raises(psycopg.errors.QueryCanceled):
+            running.result(10)
 
 
 def test_plain_bytes_before_tls_are_refused(closed_door: Listener) -> None:
