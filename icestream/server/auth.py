@@ -71,7 +71,9 @@ class Access:
     """The passwords, by user. Without any, whoever comes from this machine is trusted, and nobody else."""
 
     verifiers: Mapping[str, Verifier] = field(default_factory=dict)
-    _pepper: bytes = field(default_factory=lambda: secrets.token_bytes(32), repr=False)
+    _pepper: bytes = field(
+        default_factory=lambda: secrets.token_bytes(32), init=False, repr=False, compare=False
+    )
 
     def exchange(self, user: str, address: str) -> Exchange | None:
         """The exchange that a user must pass; None if no password is needed."""

@@ -42,6 +42,8 @@ SETTINGS = {
     "integer_datetimes": "on",
     "standard_conforming_strings": "on",
     "is_superuser": "on",
+    "default_transaction_read_only": "off",
+    "in_hot_standby": "off",
 }
 """What every client is told; a session's own settings go before."""
 
@@ -269,6 +271,8 @@ class Connection:
         if portal.prepared.statement is None:
             yield m.EMPTY_QUERY
             return
+        if portal.done and portal.prepared.columns is None:
+            raise StateError("55000", f'portal "{message.portal}" cannot be run')
         if portal.outcome is None:
             yield from self._start(portal, self._run(portal.prepared.statement, portal.values))
         yield from self._proceed(portal, max(0, message.limit))
@@ -318,9 +322,10 @@ class Connection:
             count = yield from self._rows(portal, outcome.columns, limit)
             if limit and count == limit:
                 yield m.PORTAL_SUSPENDED
-            else:
-                counted = f"{outcome.tag} {count}" if outcome.tag in _COUNTED else outcome.tag
-                yield m.command_complete(counted)
+                return
+            counted = f"{outcome.tag} {count}" if outcome.tag in _COUNTED else outcome.tag
+            yield m.command_complete(counted)
+        portal.done = True
 
     def _rows(
         self, portal: Portal, columns: Sequence[Column], limit: int

@@ -64,13 +64,13 @@ def time_from_binary(data: bytes) -> time:
 
 def timestamp_text(value: datetime) -> str:
     """2026-11-16 13:04:05.678"""
-    text = value.replace(tzinfo=None).isoformat(" ")
+    text = _naive(value).isoformat(" ")
     return text.rstrip("0") if value.microsecond else text
 
 
 def timestamp_binary(value: datetime) -> bytes:
     """Microseconds since 2000."""
-    return struct.pack("!q", (value.replace(tzinfo=None) - _EPOCH) // _MICROSECOND)
+    return struct.pack("!q", (_naive(value) - _EPOCH) // _MICROSECOND)
 
 
 def timestamp_from_text(text: str) -> datetime:
@@ -179,6 +179,10 @@ def _in_a_day(micros: int) -> int:
     if not 0 <= micros < _DAY:
         raise OverflowError
     return micros
+
+
+def _naive(value: datetime) -> datetime:
+    return value.replace(tzinfo=None) if value.tzinfo else value
 
 
 def _aware(value: datetime, zone: tzinfo) -> datetime:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import tzinfo
@@ -12,6 +13,8 @@ from icestream.server.backend import Column, Outcome, StateError, Statement
 from icestream.server.copy import Copy
 from icestream.server.scalars import BINARY, TEXT
 from icestream.server.values import codec
+
+_LOG = logging.getLogger(__name__)
 
 Encoder = Callable[[Any], bytes]
 
@@ -37,6 +40,7 @@ class Portal:
     formats: tuple[int, ...]
     outcome: Outcome | None = None
     rows: Iterator[Sequence[object]] = field(default_factory=lambda: iter(()))
+    done: bool = False
 
     def start(self, outcome: Outcome) -> None:
         """The statement ran; its columns must be those that the client was told."""
@@ -47,10 +51,12 @@ class Portal:
             raise StateError("0A000", "cached plan must not change result type")
 
     def close(self) -> None:
-        """No more rows are wanted."""
+        """No more rows are wanted. What goes wrong now is not the client's concern."""
         for end in (self.rows, self.outcome.rows if self.outcome else None):
-            if close := getattr(end, "close", None):
-                close()
+            try:
+                getattr(end, "close", lambda: None)()
+            except Exception:
+                _LOG.warning("the rows of a statement could not be closed", exc_info=True)
 
 
 def _types(columns: Sequence[Column] | None) -> list[int] | None:

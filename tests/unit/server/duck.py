@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import threading
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -73,14 +74,26 @@ class DuckBackend:
         self.database.execute("SET GLOBAL TimeZone = 'UTC'; SET GLOBAL threads = 1")
         self.database.execute("CREATE MACRO pg_advisory_unlock_all() AS NULL")  # asyncpg's reset
         self.lock = threading.Lock()
-        self.opened = self.closed = self.cancelled = 0
+        self.opened = self.closed = self.cancelled = self.running = 0
 
     def open(self, client: Client) -> DuckSession:
         if client.database == "nowhere":
             raise StateError("3D000", 'database "nowhere" does not exist')
+        self.count(opened=1)
         with self.lock:
-            self.opened += 1
             return DuckSession(self, self.database.cursor().execute("SET errors_as_json = true"))
+
+    def count(self, **numbers: int) -> None:
+        with self.lock:
+            for name, number in numbers.items():
+                setattr(self, name, getattr(self, name) + number)
+
+    def wait(self, **numbers: int) -> None:
+        """Until the counters are that high: sessions that opened, closed, run a statement, were cancelled."""
+        end = time.monotonic() + 10
+        while any(getattr(self, name) < number for name, number in numbers.items()):
+            assert time.monotonic() < end, f"{numbers} were expected"
+            time.sleep(0.01)
 
 
 class DuckSession:
@@ -142,12 +155,15 @@ class DuckSession:
         return Description(tuple(types), self._columns())
 
     def run(self, statement: Duck, parameters: Sequence[object]) -> Outcome:
+        self.backend.count(running=1)
         try:
             return self._run(statement, parameters)
         except BaseException:
             if self.state == "T":
                 self.state = "E"
             raise
+        finally:
+            self.backend.count(running=-1)
 
     def _run(self, statement: Duck, parameters: Sequence[object]) -> Outcome:
         word = statement.sql.split()[0].upper().strip(";")
@@ -227,12 +243,11 @@ class DuckSession:
         return found[0] if found else None
 
     def cancel(self) -> None:
-        self.backend.cancelled += 1
+        self.backend.count(cancelled=1)
         self.connection.interrupt()
 
     def close(self) -> None:
-        with self.backend.lock:
-            self.backend.closed += 1
+        self.backend.count(closed=1)
         self.connection.close()
 
     def _execute(self, statement: Duck, parameters: Sequence[object]) -> None:

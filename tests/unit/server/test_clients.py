@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import io
-import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, date, datetime, timedelta
 from datetime import time as clock
@@ -166,10 +165,10 @@ def test_psycopg_settings(url: str) -> None:
         assert row[0].utcoffset() == timedelta(hours=5, minutes=30)
 
 
-def test_psycopg_cancels(url: str) -> None:
+def test_psycopg_cancels(url: str, backend: DuckBackend) -> None:
     with psycopg.connect(url, autocommit=True) as client, ThreadPoolExecutor(1) as pool:
         running = pool.submit(client.execute, SLOW)
-        time.sleep(0.2)
+        backend.wait(running=1)
         client.cancel_safe()
         with pytest.raises(psycopg.errors.QueryCanceled):
             running.result(10)

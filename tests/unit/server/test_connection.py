@@ -269,6 +269,21 @@ def test_portals_live_as_long_as_their_transaction(connection: Connection, scrip
     assert script.rows[0].closed
 
 
+def test_a_statement_without_rows_runs_once(connection: Connection) -> None:
+    for sql in ("note", "copy (rows 1) to stdout"):
+        answer = say(connection, parse(sql), bind(), execute(), execute(), SYNC)
+        assert frames.errors(answer)[0]["C"] == "55000"
+
+
+def test_rows_that_cannot_be_closed(connection: Connection, script: Script) -> None:
+    def fail() -> None:
+        raise RuntimeError
+
+    say(connection, parse("rows 3"), bind(), execute("", 1))
+    script.rows[0].close = fail  # type: ignore[method-assign]
+    assert kinds(say(connection, SYNC)) == "Z"
+
+
 def test_names(connection: Connection) -> None:
     answer = say(connection, parse("rows 1", "s"), parse("rows 1", "s"), SYNC)
     assert frames.errors(answer)[0]["C"] == "42P05"

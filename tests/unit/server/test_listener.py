@@ -16,6 +16,7 @@ import pytest
 from icestream.errors import ConfigError
 from icestream.server import messages as m
 from icestream.server.backend import Client as ServerClient
+from icestream.server.backend import Outcome
 from icestream.server.listener import Listener
 from tests.unit.server import frames
 from tests.unit.server.duck import DuckBackend, DuckSession
@@ -24,8 +25,8 @@ from tests.unit.server.frames import SYNC, Client, bind, execute, fields, parse,
 SLOW = "select count(*) from range(100000000) a, range(100000000) b"
 
 
-def soon(condition: Callable[[], bool], seconds: float = 10) -> None:
-    end = time.monotonic() + seconds
+def soon(condition: Callable[[], bool]) -> None:
+    end = time.monotonic() + 10
     while not condition():
         assert time.monotonic() < end
         time.sleep(0.01)
@@ -160,10 +161,9 @@ def test_a_client_that_vanishes_is_noticed(server: Listener, backend: DuckBacken
     client = Client(server.address)
     client.start()
     client.send(query(SLOW))
-    time.sleep(0.2)
+    backend.wait(running=1)
     client.socket.close()
-    soon(lambda: backend.closed == 1, 5)
-    assert backend.cancelled
+    backend.wait(cancelled=1, closed=1)
     assert server.clients == 0
 
 
@@ -181,11 +181,11 @@ def test_a_client_that_does_not_read_holds_back_the_rows(
     soon(lambda: backend.closed == 2)
 
 
-def test_cancel(server: Listener) -> None:
+def test_cancel(server: Listener, backend: DuckBackend) -> None:
     with Client(server.address) as client:
         key = dict(client.start())["K"]
         client.send(query(SLOW))
-        time.sleep(0.1)
+        backend.wait(running=1)
         for wrong in (key[:4] + bytes(4), bytes(8), key):
             with Client(server.address) as messenger:
                 messenger.send(struct.pack("!ii", 16, m.CANCEL) + wrong)
@@ -206,7 +206,7 @@ def test_cancel_reaches_a_full_pool(backend: DuckBackend) -> None:
         clients = [psycopg.connect(url, autocommit=True) for _ in range(4)]
         with ThreadPoolExecutor(4) as pool:
             running = [pool.submit(client.execute, SLOW) for client in clients]
-            time.sleep(0.3)
+            backend.wait(running=2)
             for client in clients:
                 client.cancel_safe(timeout=10)
             for one in running:
@@ -251,7 +251,7 @@ def test_a_clean_stop(backend: DuckBackend) -> None:
     idle.start()
     busy.start()
     busy.send(query(SLOW))
-    time.sleep(0.2)
+    backend.wait(running=1)
     begun = time.monotonic()
     server.stop()
     assert time.monotonic() - begun < 4
@@ -271,8 +271,13 @@ class Stubborn(DuckBackend):
 
     def open(self, client: ServerClient) -> DuckSession:
         session = super().open(client)
-        session.run = lambda statement, parameters: time.sleep(2)  # type: ignore[method-assign]
+        session.run = self.run  # type: ignore[method-assign]
         return session
+
+    def run(self, statement: object, parameters: object) -> Outcome:
+        self.count(running=1)
+        time.sleep(2)
+        return Outcome("SLEEP")
 
 
 def test_a_stop_does_not_wait_for_ever(caplog: pytest.LogCaptureFixture) -> None:
@@ -282,7 +287,7 @@ def test_a_stop_does_not_wait_for_ever(caplog: pytest.LogCaptureFixture) -> None
     with Client(server.address) as client:
         client.start()
         client.send(query("select 1"))
-        time.sleep(0.2)
+        backend.wait(running=1)
         begun = time.monotonic()
         server.stop(grace=0.3)
         assert time.monotonic() - begun < 1.5
