@@ -28,7 +28,6 @@ from icestream.server.backend import (
 from icestream.server.portals import Portal, Prepared
 from icestream.server.scalars import TEXT, utf8
 from icestream.server.values import codec, codec_of
-from icestream.types import Type
 
 PIECE = 64 * 1024
 SETTINGS = {
@@ -138,6 +137,7 @@ class Connection:
 
     def close(self) -> None:
         """The client is gone."""
+        self._working(False)
         try:
             self._drop_portals()
         finally:
@@ -186,7 +186,7 @@ class Connection:
             for statement in statements:
                 outcome = self._run(statement, ())
                 columns = outcome.columns
-                prepared = Prepared("", statement, columns=columns, copy=copied)
+                prepared = Prepared(self._sql, statement, columns=columns, copy=copied)
                 portal = Portal(prepared, (), (TEXT,) * len(columns or ()))
                 try:
                     yield from self._start(portal, outcome)
@@ -206,22 +206,18 @@ class Connection:
         statements, copied = self._read(message.sql)
         if len(statements) > 1:
             raise StateError("42601", "cannot insert multiple commands into a prepared statement")
-        sql = self._sql or ""
         if not statements:
-            self._statements[message.name] = Prepared(sql, None)
+            self._statements[message.name] = Prepared(self._sql, None)
             return m.PARSE_COMPLETE
-        types: list[Type | None] = [
-            None if oid in _OPEN else codec_of(oid).type for oid in message.types
-        ]
+        types = [None if oid in _OPEN else codec_of(oid).type for oid in message.types]
         found = Description()
         if not isinstance(statements[0], _Forget):
             found = self._session.describe(statements[0], types)
-        oids = tuple(
-            message.types[at] if types[at : at + 1] and types[at] else codec(type).oid
-            for at, type in enumerate(found.parameters)
-        )
+        oids = [codec(type).oid for type in found.parameters]
+        for at, declared in enumerate(message.types[: len(oids)]):
+            oids[at] = oids[at] if declared in _OPEN else declared
         self._statements[message.name] = Prepared(
-            sql, statements[0], oids, None if copied else found.columns, copied
+            self._sql, statements[0], tuple(oids), None if copied else found.columns, copied
         )
         return m.PARSE_COMPLETE
 

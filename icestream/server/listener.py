@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from threading import Thread
 from typing import ParamSpec, TypeVar
 
-from icestream.errors import ConfigError, IcestreamError
+from icestream.errors import ConfigError
 from icestream.server import failures, startup
 from icestream.server.auth import Access
 from icestream.server.backend import Backend, Client, StateError
@@ -161,15 +161,11 @@ class Listener:
                 await self._talk(wire, client)
         except TimeoutError:
             _LOG.info("a client at %s did not come in in time", wire.address)
-        except IcestreamError as error:
-            wire.write(failures.response(error, fatal=True))
-        except Exception as error:  # a mistake of ours: it costs this client its connection only
+        except Exception as error:  # even a mistake of ours costs this client its connection only
             wire.write(failures.response(error, fatal=True))
         finally:
             wire.close()
-            await asyncio.wait(
-                [wire.closed], timeout=self._patience
-            )  # what was written may take a while
+            await asyncio.wait([wire.closed], timeout=self._patience)  # while it reads the rest
             wire.abort()
 
     async def _talk(self, wire: Wire, client: Client) -> None:

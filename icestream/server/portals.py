@@ -23,7 +23,8 @@ Encoder = Callable[[Any], bytes]
 class Prepared:
     """A statement with the types of its parameters; `statement` is None for an empty text."""
 
-    sql: str
+    sql: str | None
+    """The text that places in its errors refer to."""
     statement: Statement | None
     parameters: tuple[int, ...] = ()
     """The OIDs of its parameters."""

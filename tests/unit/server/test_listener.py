@@ -165,6 +165,21 @@ def test_a_client_that_vanishes_is_noticed(server: Listener, backend: DuckBacken
     client.socket.close()
     backend.wait(cancelled=1, closed=1)
     assert server.clients == 0
+    cancelled = backend.cancelled
+    time.sleep(0.1)
+    assert backend.cancelled == cancelled
+
+
+def test_a_client_that_vanishes_between_rows(server: Listener, backend: DuckBackend) -> None:
+    client = Client(server.address)
+    client.start()
+    client.send(query("select repeat('x', 1000) from range(10000000)"))
+    client.take()
+    client.socket.close()
+    backend.wait(closed=1)
+    cancelled = backend.cancelled
+    time.sleep(0.1)
+    assert backend.cancelled == cancelled
 
 
 def test_a_client_that_does_not_read_holds_back_the_rows(
