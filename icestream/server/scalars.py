@@ -215,7 +215,8 @@ SCALARS: dict[str, Codec] = dict((
     _scalar("name", 19, 1003, 64),
     _scalar('"char"', 18, 1002, 1),
     *(_scalar(name, 25, 1009) for name in (
-        "unknown", "regclass", "regtype", "regproc", "regnamespace", "pg_node_tree", "aclitem",
+        "unknown", "regclass", "regtype", "regproc", "regprocedure", "regnamespace", "regrole",
+        "pg_node_tree", "aclitem",
     )),
     _scalar("int2vector", 22, 1006, type=t.array(t.SMALLINT), **_vector(21, "!h")),
     _scalar("oidvector", 30, 1013, type=t.array(t.BIGINT), **_vector(26, "!I")),

@@ -165,6 +165,14 @@ def test_psycopg_settings(url: str) -> None:
         assert row[0].utcoffset() == timedelta(hours=5, minutes=30)
 
 
+@pytest.mark.skipif(psycopg.pq.version() < 180000, reason="libpq before 18 knows protocol 3.0 only")
+def test_libpq_takes_the_older_protocol(url: str) -> None:
+    with psycopg.connect(f"{url} max_protocol_version=latest") as client:
+        assert client.execute("select 1").fetchone() == (1,)
+    with pytest.raises(psycopg.OperationalError, match=r"only supports protocol version 3\.0"):
+        psycopg.connect(f"{url} min_protocol_version=3.2 max_protocol_version=3.2")
+
+
 def test_psycopg_cancels(url: str, backend: DuckBackend) -> None:
     with psycopg.connect(url, autocommit=True) as client, ThreadPoolExecutor(1) as pool:
         running = pool.submit(client.execute, SLOW)

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from icestream import types as t
-from icestream.errors import Place, SqlError
+from icestream.errors import LakeError, Place, SqlError
 from icestream.server import messages as m
 from icestream.server.backend import (
     Client,
@@ -90,6 +90,8 @@ class Script:
                 return Outcome("SELECT", NUMBER, self.rows[-1])
             case ["echo", _]:
                 return Outcome("SELECT", (Column("n", self.type),), [tuple(parameters)])
+            case ["rows", count, "then", "fail"]:
+                return Outcome("SELECT", NUMBER, (self._broken(n) for n in range(int(count) + 1)))
             case ["odd"]:
                 return Outcome("SELECT", (Column("n", t.VARCHAR),), [("x",)])
             case ["note"]:
@@ -106,6 +108,11 @@ class Script:
             case ["bug"]:
                 raise RuntimeError("password=hunter2")
         raise StateError("42P01", 'relation "x" does not exist', detail="none")
+
+    def _broken(self, number: int) -> tuple[int]:
+        if number == 2:
+            raise LakeError("a file is missing")
+        return (number,)
 
     def cursor(self, name: str) -> tuple[Column, ...] | None:
         return NUMBER if name == "declared" else None
@@ -195,6 +202,12 @@ def test_an_error_ends_the_rest(connection: Connection) -> None:
         "M": 'relation "x" does not exist',
         "D": "none",
     }
+
+
+def test_an_error_between_rows(connection: Connection) -> None:
+    assert kinds(say(connection, query("rows 2 then fail; rows 1"))) == "TEZ"
+    assert kinds(say(connection, query("copy (rows 2 then fail) to stdout"))) == "HddEZ"
+    assert kinds(say(connection, query("rows 1"))) == "TDCZ"
 
 
 def test_the_position_of_an_error(connection: Connection) -> None:
