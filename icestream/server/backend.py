@@ -1,0 +1,129 @@
+"""What the server asks of whoever runs statements: a backend opens a session for each connection.
+
+The methods of a session block. They are called from worker threads, not always the same, one at a time;
+only `cancel` may come while another call is under way. What they raise goes to the client (see `failures`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
+
+from icestream.errors import IcestreamError, Place
+from icestream.types import Type
+
+Statement = Any
+"""The backend's own word for one statement; the server only hands it back."""
+
+Transaction = Literal["I", "T", "E"]
+"""Idle, in a transaction, in a failed one."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a result."""
+
+    name: str
+    type: Type
+
+
+@dataclass(frozen=True)
+class Description:
+    """What a statement takes and gives; no columns (None): it gives no rows."""
+
+    parameters: tuple[Type, ...] = ()
+    columns: tuple[Column, ...] | None = None
+
+
+@dataclass(frozen=True)
+class Notice:
+    """Something to tell the client beside the answer."""
+
+    message: str
+    severity: str = "NOTICE"
+    code: str = "00000"
+    hint: str | None = None
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The answer to a statement.
+
+    The server adds the number of rows to the tags SELECT and FETCH; all others are whole (`INSERT 0 3`).
+    Rows are taken as the client takes them; if they have a `close`, it is called when no more are wanted.
+    """
+
+    tag: str
+    columns: tuple[Column, ...] | None = None
+    rows: Iterable[Sequence[object]] = ()
+    notices: tuple[Notice, ...] = ()
+
+
+@dataclass(frozen=True)
+class Client:
+    """Who connects: name, database and start-up parameters as sent, and from where.
+
+    `process` is the number that cancels name it by: what pg_backend_pid() gives.
+    """
+
+    user: str
+    database: str
+    parameters: Mapping[str, str] = field(default_factory=dict)
+    address: str = ""
+    encrypted: bool = False
+    process: int = 0
+
+
+class Session(Protocol):
+    """One client's dealings with the engine."""
+
+    def parse(self, sql: str) -> Sequence[Statement]:
+        """The statements of a text; empty ones are left out. Places in errors count from its start."""
+
+    def describe(self, statement: Statement, parameters: Sequence[Type | None]) -> Description:
+        """Check a statement before it runs; None is a type that the client left open."""
+
+    def run(self, statement: Statement, parameters: Sequence[object]) -> Outcome:
+        """Run a statement; the parameters have the types that `describe` gave."""
+
+    def cursor(self, name: str) -> tuple[Column, ...] | None:
+        """The columns of a cursor that a DECLARE made; None if there is no such cursor."""
+
+    @property
+    def transaction(self) -> Transaction:
+        """Asked after every statement."""
+
+    @property
+    def settings(self) -> Mapping[str, str]:
+        """The settings a client is told about (TimeZone, application_name, …), as they are now."""
+
+    def cancel(self) -> None:
+        """Make the call under way fail soon. Does not wait; is repeated until the call has ended."""
+
+    def close(self) -> None:
+        """The client is gone. Called once, last, whatever happened before."""
+
+
+class Backend(Protocol):
+    """The engine, as the server sees it."""
+
+    def open(self, client: Client) -> Session:
+        """A session for a client that was let in; an error turns it away."""
+
+
+class StateError(IcestreamError):
+    """An error with a SQLSTATE of its own."""
+
+    def __init__(
+        self,
+        code: str,
+        message: str,
+        *,
+        place: Place | None = None,
+        remedy: str | None = None,
+        detail: str | None = None,
+    ) -> None:
+        super().__init__(message, place=place, remedy=remedy)
+        self.code = code
+        self.detail = detail

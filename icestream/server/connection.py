@@ -1,0 +1,432 @@
+"""One connection after its start-up: a client's messages → the bytes of the answers.
+
+It runs in worker threads and touches no socket: `answer` gives the bytes in pieces, each of whole messages,
+and takes the next rows only when the next piece is asked for.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Generator, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, tzinfo
+from itertools import islice
+from threading import Lock
+from zoneinfo import ZoneInfo
+
+from icestream.server import copy, failures, portals
+from icestream.server import messages as m
+from icestream.server.backend import (
+    Client,
+    Column,
+    Description,
+    Outcome,
+    Session,
+    StateError,
+    Statement,
+)
+from icestream.server.portals import Portal, Prepared
+from icestream.server.scalars import TEXT, utf8
+from icestream.server.values import codec, codec_of
+
+PIECE = 64 * 1024
+SETTINGS = {
+    "server_version": "13.14.0",  # what RisingWave says: clients ask nothing newer of the catalogs
+    "server_encoding": "UTF8",
+    "client_encoding": "UTF8",
+    "application_name": "",
+    "DateStyle": "ISO, MDY",
+    "IntervalStyle": "postgres",
+    "TimeZone": "UTC",
+    "integer_datetimes": "on",
+    "standard_conforming_strings": "on",
+    "is_superuser": "on",
+    "default_transaction_read_only": "off",
+    "in_hot_standby": "off",
+}
+"""What every client is told; a session's own settings go before."""
+
+_ENCODINGS = ("utf8", "utf-8", "unicode", "sql_ascii", "auto")
+_ENDING = (m.Query, m.Sync, m.FunctionCall)
+_COUNTED = ("SELECT", "FETCH")
+_OPEN = (0, 705)  # a parameter without a type
+_FORGET = re.compile(
+    r'\s*(?:DEALLOCATE\s+(?:PREPARE\s+)?(?:(?P<all>ALL)|"(?P<quoted>[^"]+)"|(?P<name>\w+)))\s*;?\s*',
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True)
+class _Forget:
+    """DEALLOCATE of a statement that was prepared by a message; without a name, of all."""
+
+    name: str | None
+
+
+class Connection:
+    """A client that was let in, with its session."""
+
+    def __init__(self, session: Session, client: Client) -> None:
+        self.over = False
+        """The client said good-bye, or broke the protocol."""
+        self._session = session
+        self._settings = SETTINGS | {"session_authorization": client.user} | _wishes(client)
+        self._told: dict[str, str] = {}
+        self._zone: tzinfo = UTC
+        self._statements: dict[str, Prepared] = {}
+        self._portals: dict[str, Portal] = {}
+        self._skipping = False
+        self._lock = Lock()
+        self._busy = self._cancelled = False
+        self._sql: str | None = None  # the text that places in errors refer to
+
+    def greeting(self, process: int, secret: int) -> bytes:
+        """Everything from the settings to the first ReadyForQuery."""
+        statuses = self._statuses()
+        return statuses + m.key_data(process, secret) + m.ready(self._session.transaction)
+
+    def answer(self, batch: Sequence[m.Message]) -> Generator[bytes, None, None]:
+        """The answers to messages that came together, in pieces."""
+        self._working(True)
+        return self._answers(batch)
+
+    def _answers(self, batch: Sequence[m.Message]) -> Generator[bytes, None, None]:
+        out = bytearray()
+        for message in batch:
+            self._working(True)
+            if self._skipping and not isinstance(message, m.Sync | m.Terminate):
+                continue
+            try:
+                for part in self._handle(message):
+                    out += part
+                    if len(out) >= PIECE:
+                        yield bytes(out)
+                        out.clear()
+            except Exception as error:
+                # What Query and Sync wait for is ReadyForQuery; without it there is no way on.
+                self.over = isinstance(error, m.ProtocolError) or isinstance(message, _ENDING)
+                self._skipping = True
+                out += failures.response(error, fatal=True) if self.over else self._failure(error)
+            if self.over:
+                break
+            if out and isinstance(message, (*_ENDING, m.Flush)):
+                yield bytes(out)
+                out.clear()
+        self._working(False)
+        if out:
+            yield bytes(out)
+
+    def cancel(self) -> bool:
+        """Stop what `answer` is doing; False if it is doing nothing. Called from any thread."""
+        with self._lock:
+            self._cancelled = self._busy
+        return self.insist()
+
+    def insist(self) -> bool:
+        """Cancel once more if that did not help yet: it may have come just before there was something to stop."""
+        with self._lock:
+            if self._cancelled:
+                self._session.cancel()
+            return self._cancelled
+
+    def _working(self, busy: bool) -> None:
+        """From `answer` to ReadyForQuery there is something to cancel; what came too late is forgotten."""
+        with self._lock:
+            self._busy = busy
+            self._cancelled = self._cancelled and busy
+
+    def close(self) -> None:
+        """The client is gone."""
+        self._working(False)
+        try:
+            self._drop_portals()
+        finally:
+            self._session.close()
+
+    # -- messages --------------------------------------------------------------------------------
+
+    def _handle(self, message: m.Message) -> Iterator[bytes]:
+        match message:
+            case m.Query():
+                yield from self._query(message.sql)
+            case m.Parse():
+                yield self._parse(message)
+            case m.Bind():
+                yield self._bind(message)
+            case m.Describe():
+                yield self._describe(message)
+            case m.Execute():
+                yield from self._execute(message)
+            case m.Close(kind="S"):
+                self._statements.pop(message.name, None)
+                yield m.CLOSE_COMPLETE
+            case m.Close():
+                self._drop_portal(message.name)
+                yield m.CLOSE_COMPLETE
+            case m.Sync():
+                self._skipping = False
+                yield self._ready()
+            case m.FunctionCall():
+                yield self._failure(
+                    StateError("0A000", "function calls by message are not supported")
+                )
+                yield self._ready()
+            case m.Terminate():
+                self.over = True
+            case m.Password():
+                raise m.ProtocolError("a password was not asked for")
+
+    def _query(self, text: bytes) -> Iterator[bytes]:
+        self._statements.pop("", None)
+        self._drop_portal("")
+        try:
+            statements, copied = self._read(text)
+            if not statements:
+                yield m.EMPTY_QUERY
+            for statement in statements:
+                outcome = self._run(statement, ())
+                columns = outcome.columns
+                prepared = Prepared(self._sql, statement, columns=columns, copy=copied)
+                portal = Portal(prepared, (), (TEXT,) * len(columns or ()))
+                try:
+                    yield from self._start(portal, outcome)
+                    if columns is not None and not copied:
+                        yield portals.describe(columns, portal.formats)
+                    yield from self._proceed(portal, 0)
+                finally:
+                    portal.close()
+        except Exception as error:
+            yield self._failure(error)
+        yield self._ready()
+
+    def _parse(self, message: m.Parse) -> bytes:
+        if message.name and message.name in self._statements:
+            raise StateError("42P05", f'prepared statement "{message.name}" already exists')
+        self._statements.pop(message.name, None)
+        statements, copied = self._read(message.sql)
+        if len(statements) > 1:
+            raise StateError("42601", "cannot insert multiple commands into a prepared statement")
+        if not statements:
+            self._statements[message.name] = Prepared(self._sql, None)
+            return m.PARSE_COMPLETE
+        types = [None if oid in _OPEN else codec_of(oid).type for oid in message.types]
+        found = Description()
+        if not isinstance(statements[0], _Forget):
+            found = self._session.describe(statements[0], types)
+        oids = [codec(type).oid for type in found.parameters]
+        for at, declared in enumerate(message.types[: len(oids)]):
+            oids[at] = oids[at] if declared in _OPEN else declared
+        self._statements[message.name] = Prepared(
+            self._sql, statements[0], tuple(oids), None if copied else found.columns, copied
+        )
+        return m.PARSE_COMPLETE
+
+    def _bind(self, message: m.Bind) -> bytes:
+        prepared = self._statement(message.statement)
+        if message.portal and message.portal in self._portals:
+            raise StateError("42P03", f'cursor "{message.portal}" already exists')
+        self._drop_portal(message.portal)
+        oids = prepared.parameters
+        if len(message.values) != len(oids):
+            raise StateError(
+                "08P01",
+                f"bind message supplies {len(message.values)} parameters, but prepared statement "
+                f'"{message.statement}" requires {len(oids)}',
+            )
+        given = portals.spread(message.formats, len(oids), "parameter")
+        values = tuple(
+            None if value is None else codec_of(oid, self._zone).decode(value, format)
+            for oid, value, format in zip(oids, message.values, given, strict=True)
+        )
+        formats = portals.spread(
+            message.result_formats, len(prepared.columns or ()), "result column"
+        )
+        self._portals[message.portal] = Portal(prepared, values, formats)
+        return m.BIND_COMPLETE
+
+    def _describe(self, message: m.Describe) -> bytes:
+        if message.kind == "S":
+            prepared = self._statement(message.name)
+            columns = prepared.columns
+            head = m.parameter_description(prepared.parameters)
+            formats: Sequence[int] = (TEXT,) * len(columns or ())
+        elif portal := self._portals.get(message.name):
+            head, columns, formats = b"", portal.prepared.columns, portal.formats
+        else:
+            columns = self._session.cursor(message.name)
+            if columns is None:
+                raise StateError("34000", f'portal "{message.name}" does not exist')
+            head, formats = b"", (TEXT,) * len(columns)
+        return head + (m.NO_DATA if columns is None else portals.describe(columns, formats))
+
+    def _execute(self, message: m.Execute) -> Iterator[bytes]:
+        portal = self._portals.get(message.portal)
+        if portal is None:
+            raise StateError("34000", f'portal "{message.portal}" does not exist')
+        self._sql = portal.prepared.sql
+        if portal.prepared.statement is None:
+            yield m.EMPTY_QUERY
+            return
+        if portal.done and portal.prepared.columns is None:
+            raise StateError("55000", f'portal "{message.portal}" cannot be run')
+        if portal.outcome is None:
+            yield from self._start(portal, self._run(portal.prepared.statement, portal.values))
+        yield from self._proceed(portal, max(0, message.limit))
+
+    # -- statements ------------------------------------------------------------------------------
+
+    def _read(self, text: bytes) -> tuple[Sequence[Statement], copy.Copy | None]:
+        """The statements of a text; a COPY is the query behind it."""
+        sql = self._sql = utf8(text)
+        if found := _FORGET.fullmatch(sql):
+            name = found["quoted"] or (found["name"] or "").lower() or None
+            if name is None or name in self._statements:
+                return [_Forget(name)], None
+        copied = copy.read(sql)
+        if copied is None:
+            return self._session.parse(sql), None
+        self._sql = sql if copied.placed else None
+        statements = self._session.parse(copied.query)
+        if len(statements) != 1:
+            raise StateError("42601", "COPY takes one query")
+        return statements, copied
+
+    def _run(self, statement: Statement, values: Sequence[object]) -> Outcome:
+        self._check()
+        if not isinstance(statement, _Forget):
+            return self._session.run(statement, values)
+        if statement.name is None:
+            self._statements.clear()
+            return Outcome("DEALLOCATE ALL")
+        del self._statements[statement.name]
+        return Outcome("DEALLOCATE")
+
+    def _start(self, portal: Portal, outcome: Outcome) -> Iterator[bytes]:
+        for notice in outcome.notices:
+            yield failures.notice(notice)
+        portal.start(outcome)
+
+    def _proceed(self, portal: Portal, limit: int) -> Iterator[bytes]:
+        """The rows of a portal that runs, up to a limit, and what ends them."""
+        outcome = portal.outcome
+        assert outcome is not None
+        if portal.prepared.copy:
+            yield from self._copy(portal, outcome.columns)
+        elif outcome.columns is None:
+            yield m.command_complete(outcome.tag)
+        else:
+            count = yield from self._rows(portal, outcome.columns, limit)
+            if limit and count == limit:
+                yield m.PORTAL_SUSPENDED
+                return
+            counted = f"{outcome.tag} {count}" if outcome.tag in _COUNTED else outcome.tag
+            yield m.command_complete(counted)
+        portal.done = True
+
+    def _rows(
+        self, portal: Portal, columns: Sequence[Column], limit: int
+    ) -> Generator[bytes, None, int]:
+        encoders = portals.encoders(columns, portal.formats, self._zone)
+        out: list[bytes] = []
+        size = count = 0
+        for row in islice(portal.rows, limit or None):
+            pairs = zip(row, encoders, strict=True)
+            frame = m.data_row(
+                [None if value is None else encode(value) for value, encode in pairs]
+            )
+            out.append(frame)
+            size += len(frame)
+            count += 1
+            if size >= PIECE:
+                yield b"".join(out)
+                out.clear()
+                size = 0
+                self._check()
+        yield b"".join(out)
+        self._check()
+        return count
+
+    def _copy(self, portal: Portal, columns: Sequence[Column] | None) -> Iterator[bytes]:
+        copied = portal.prepared.copy
+        if copied is None or columns is None:
+            raise StateError("42601", "COPY takes a query that gives rows")
+        binary = copied.format == "binary"
+        line = copied.line(columns, self._zone)
+        head = copied.titles(columns)
+        count = 0
+        yield m.copy_out(int(binary), len(columns))
+        if head and not binary:
+            yield m.copy_data(head)
+            head = b""
+        for row in portal.rows:
+            yield m.copy_data(head + line(row))  # a binary header comes with the first row
+            head = b""
+            count += 1
+            if not count % 256:
+                self._check()
+        if binary:
+            yield m.copy_data(head + copy.TRAILER)
+        yield m.COPY_DONE + m.command_complete(f"COPY {count}")
+
+    # -- state -----------------------------------------------------------------------------------
+
+    def _ready(self) -> bytes:
+        """What changed in the settings, then ReadyForQuery; outside a transaction no portal outlives it."""
+        transaction = self._session.transaction
+        if transaction == "I":
+            self._drop_portals()
+        self._sql = None
+        self._working(False)
+        return self._statuses() + m.ready(transaction)
+
+    def _statuses(self) -> bytes:
+        now = self._settings | dict(self._session.settings)
+        new = {name: value for name, value in now.items() if self._told.get(name) != value}
+        if "TimeZone" in new:
+            self._zone = _zone(new["TimeZone"])
+        self._told |= new
+        return b"".join(m.parameter_status(name, value) for name, value in new.items())
+
+    def _failure(self, error: Exception) -> bytes:
+        if self._cancelled:
+            self._cancelled = False
+            error = StateError("57014", "canceling statement due to user request")
+        return failures.response(error, self._sql)
+
+    def _check(self) -> None:
+        if self._cancelled:
+            raise StateError("57014", "canceling statement due to user request")
+
+    def _statement(self, name: str) -> Prepared:
+        found = self._statements.get(name)
+        if found is None:
+            raise StateError("26000", f'prepared statement "{name}" does not exist')
+        self._sql = found.sql
+        return found
+
+    def _drop_portal(self, name: str) -> None:
+        if portal := self._portals.pop(name, None):
+            portal.close()
+
+    def _drop_portals(self) -> None:
+        while self._portals:
+            self._portals.popitem()[1].close()
+
+
+def _wishes(client: Client) -> dict[str, str]:
+    """The settings that a client names at its start, of those that it is told."""
+    wishes = {name.lower(): value for name, value in client.parameters.items()}
+    encoding = wishes.get("client_encoding", "utf8").strip("'\" ").lower()
+    if encoding not in _ENCODINGS:
+        raise StateError(
+            "0A000", f"encoding {encoding} is not supported", remedy="set client_encoding to UTF8"
+        )
+    known = {"application_name": "application_name", "timezone": "TimeZone"}
+    return {name: wishes[key] for key, name in known.items() if key in wishes}
+
+
+def _zone(name: str) -> tzinfo:
+    try:
+        return ZoneInfo(name)
+    except (ValueError, KeyError, OSError):
+        return UTC
