@@ -20,6 +20,7 @@ from icestream.server.relations.datatypes import duck
 from icestream.server.relations.functions import SCHEMA, macros
 from icestream.server.relations.model import Model, Session
 from icestream.server.relations.schema import SCHEMAS, Relation, inside, relations, text
+from icestream.server.relations.settings import settings
 
 _STORED = tables.STORED | risingwave.STORED
 
@@ -45,7 +46,7 @@ class SystemDatabase:
         self._model: Model | None = None
         self._started = datetime.now(UTC)
         self._connection = duckdb.connect(":memory:", config={"threads": 1, "memory_limit": "1GB"})
-        self._enter(self._connection, Session())
+        self._enter(self._connection, Model(), Session())
         for statement in self._declarations():
             self._connection.execute(statement)
         self._connection.execute("SET GLOBAL TimeZone = 'UTC'")
@@ -59,10 +60,10 @@ class SystemDatabase:
                 self._load(model)
                 self._model = model
             cursor = self._connection.cursor()
-        self._enter(cursor, session)
+        self._enter(cursor, model, session)
         return cursor
 
-    def _enter(self, cursor: duckdb.DuckDBPyConnection, session: Session) -> None:
+    def _enter(self, cursor: duckdb.DuckDBPyConnection, model: Model, session: Session) -> None:
         """Set what functions ask of the session: variables of the connection."""
         variables: dict[str, Any] = {
             "user": session.user,
@@ -74,9 +75,10 @@ class SystemDatabase:
         }
         for name, value in variables.items():
             cursor.execute(f"SET VARIABLE {name} = ?", [value])
-        own = {name.lower(): value for name, value in session.settings}
+        known = {setting.name.lower(): setting.value for setting in settings(model)}
+        known |= {name.lower(): value for name, value in session.settings}
         cursor.execute(
-            "SET VARIABLE settings = map(?::VARCHAR[], ?::VARCHAR[])", [list(own), list(own.values())]
+            "SET VARIABLE settings = map(?::VARCHAR[], ?::VARCHAR[])", [list(known), list(known.values())]
         )
 
     def _load(self, model: Model) -> None:

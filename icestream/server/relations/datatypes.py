@@ -19,6 +19,7 @@ from icestream.types import (
     INTERVAL,
     JSONB,
     NULL,
+    NUMERIC,
     REAL,
     SMALLINT,
     TIME,
@@ -28,6 +29,7 @@ from icestream.types import (
     ArrayType,
     NumericType,
     Type,
+    array,
 )
 
 FIRST_OWN = 15000
@@ -195,6 +197,24 @@ _OURS = {
 }  # fmt: skip
 
 
+_CATALOGS = ("oid", "xid", "text", "bpchar", "name", "int2vector", "oidvector", "json", "uuid", "pg_node_tree",
+             "aclitem", *REGISTERED)  # fmt: skip
+"""Types that only catalogs have, with the names that they keep."""
+
+_BACK = (
+    {name: type for type, name in _OURS.items() if type is not NULL}
+    | {name: Type(name) for name in _CATALOGS}
+    | {"char": Type('"char"'), "numeric": NUMERIC, "cid": Type("xid")}
+)
+
+
+def ours(name: str) -> Type:
+    """The type of ours for a value of PostgreSQL's type of that name; texts for what nobody computes with."""
+    if name.startswith("_"):
+        return array(ours(name[1:]))
+    return _BACK.get(name, Type("text"))
+
+
 @cache
 def known(type: Type) -> PgType | None:
     """What a type of ours is in PostgreSQL; None for a struct, a map and arrays of them."""
@@ -202,9 +222,9 @@ def known(type: Type) -> PgType | None:
         element = known(type.element)
         # An array of arrays is an array: PostgreSQL's types do not count dimensions.
         return BY_OID.get(element.array, element) if element else None
-    return BUILT_IN["numeric" if isinstance(type, NumericType) else _OURS[type]] if (
-        isinstance(type, NumericType) or type in _OURS
-    ) else None  # fmt: skip
+    if isinstance(type, NumericType):
+        return BUILT_IN["numeric"]
+    return BUILT_IN[_OURS[type]] if type in _OURS else None
 
 
 def modifier(type: Type) -> int:

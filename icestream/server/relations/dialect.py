@@ -5,8 +5,10 @@ from __future__ import annotations
 from sqlglot import TokenType, exp
 from sqlglot.dialects.postgres import Postgres
 from sqlglot.errors import ParseError, SqlglotError
+from sqlglot.tokens import Token
 
 from icestream.server.relations.errors import SystemQueryError
+from icestream.server.relations.names import RESERVED
 
 
 class SystemPostgres(Postgres):
@@ -24,8 +26,9 @@ class SystemPostgres(Postgres):
 
 def parse(sql: str) -> exp.Query:
     """The tree of one query. Names without quotes are in lower case, as PostgreSQL reads them."""
+    dialect = SystemPostgres()
     try:
-        tree = SystemPostgres().parse(sql)
+        tree = dialect.parser().parse(_named(dialect.tokenize(sql)), sql)
     except (SqlglotError, RecursionError) as error:
         raise SystemQueryError(_first_line(error), "42601") from None
     found = [statement for statement in tree if statement is not None]
@@ -35,6 +38,18 @@ def parse(sql: str) -> exp.Query:
         if not name.quoted:
             name.set("this", name.name.lower())
     return found[0]
+
+
+_ENDS = (TokenType.COMMA, TokenType.FROM, TokenType.R_PAREN)
+
+
+def _named(tokens: list[Token]) -> list[Token]:
+    """The tokens, with every word after AS a name: PostgreSQL takes even SELECT for one there."""
+    for before, token, after in zip(tokens, tokens[1:], [*tokens[2:], None], strict=False):
+        ends = after is None or after.token_type in _ENDS
+        if before.token_type is TokenType.ALIAS and ends and token.text.lower() in RESERVED:
+            token.token_type = TokenType.VAR
+    return tokens
 
 
 def _first_line(error: Exception) -> str:
@@ -48,6 +63,8 @@ _NAMES: dict[type[exp.Expression], str] = {
     exp.CurrentVersion: "version",
     exp.GroupConcat: "string_agg",
     exp.Explode: "unnest",
+    exp.ExplodingGenerateSeries: "generate_series",
+    exp.GenerateSeries: "generate_series",
 }
 
 

@@ -8,11 +8,11 @@ from icestream.errors import SqlError
 
 
 class SystemQueryError(SqlError):
-    """A query over system relations that cannot be answered. `sqlstate` says why."""
+    """A query over system relations that cannot be answered. `code` is its SQLSTATE."""
 
-    def __init__(self, message: str, sqlstate: str) -> None:
+    def __init__(self, message: str, code: str) -> None:
         super().__init__(message)
-        self.sqlstate = sqlstate
+        self.code = code
 
 
 def unknown_relation(name: str) -> SystemQueryError:

@@ -2,12 +2,16 @@
 -- end in "_" as parameters do, so that no column of a query is taken for one of theirs.
 
 -- Names of OIDs, and OIDs of names.
-FUNCTION name_of(kind__, it__) RETURNS text AS (SELECT CASE WHEN list_contains(getvariable('path'), schema_) THEN name_
-    ELSE schema_ || '.' || name_ END FROM the_names WHERE kind_ = kind__ AND oid_ = it__);
-FUNCTION folded(it__) RETURNS text AS CASE WHEN contains(it__::VARCHAR, '"') THEN it__::VARCHAR ELSE lower(it__::VARCHAR) END;
+FUNCTION name_of(kind__, it__) RETURNS text AS
+    (SELECT CASE WHEN list_contains(getvariable('path'), schema_) THEN short_ ELSE full_ END
+    FROM the_names WHERE kind_ = kind__ AND oid_ = it__);
+FUNCTION parse_ident(it__, strict__ := true) RETURNS text[] AS list_transform(
+    regexp_extract_all(it__::VARCHAR, '"(?:[^"]|"")*"|[^".]+'),
+    lambda each__: CASE WHEN each__[1] = '"' THEN replace(each__[2:-2], '""', '"') ELSE lower(trim(each__)) END);
+FUNCTION folded(it__) RETURNS text AS array_to_string(fn.parse_ident(it__), '.');
 FUNCTION oid_of(kind__, text__) RETURNS oid AS (SELECT arg_min(oid_, coalesce(list_position(getvariable('path'), schema_), 0))
     FROM the_names WHERE (kind_ = kind__ OR kind_ = kind__ || ' alias')
-    AND ((name_ = fn.folded(text__) AND list_contains(getvariable('path'), schema_)) OR schema_ || '.' || name_ = fn.folded(text__)));
+    AND ((raw_ = fn.folded(text__) AND list_contains(getvariable('path'), schema_)) OR schema_ || '.' || raw_ = fn.folded(text__)));
 FUNCTION registered(kind__, what__, it__) RETURNS oid AS coalesce(try_cast(it__::VARCHAR AS UINTEGER),
     CASE WHEN it__::VARCHAR = '-' THEN 0 END, fn.oid_of(kind__, it__),
     CASE WHEN it__ IS NOT NULL THEN error(what__ || ' "' || it__::VARCHAR || '" does not exist') END);
@@ -87,7 +91,6 @@ FUNCTION pg_column_is_updatable(it__, column__, triggers__) RETURNS bool AS fals
 
 -- The session and the server.
 FUNCTION current_setting(name__, missing__ := false) RETURNS text AS coalesce(getvariable('settings')[lower(name__)],
-    (SELECT text_ FROM the_texts WHERE what_ = lower(name__) AND part_ = -1),
     CASE WHEN NOT missing__ THEN error('unrecognized configuration parameter "' || name__ || '"') END);
 FUNCTION version() RETURNS text AS 'PostgreSQL ' || fn.current_setting('server_version') || ' (icestream)';
 FUNCTION current_user() RETURNS name AS getvariable('user');
@@ -135,6 +138,7 @@ FUNCTION pg_total_relation_size(it__) RETURNS int8 AS coalesce(fn.text_of('bytes
 FUNCTION pg_indexes_size(it__) RETURNS int8 AS 0;
 FUNCTION pg_tablespace_size(it__) RETURNS int8 AS 0;
 FUNCTION pg_database_size(it__) RETURNS int8 AS (SELECT coalesce(sum(text_::BIGINT), 0) FROM the_texts WHERE what_ = 'bytes');
+FUNCTION pg_stat_get_numscans(it__) RETURNS int8 AS 0;
 FUNCTION pg_relation_filenode(it__) RETURNS oid AS it__;
 FUNCTION pg_size_pretty(it__) RETURNS text AS CASE WHEN abs(it__) < 10240 THEN it__::BIGINT::VARCHAR || ' bytes'
     WHEN abs(it__) < 10485760 THEN round(it__ / 1024)::BIGINT::VARCHAR || ' kB'

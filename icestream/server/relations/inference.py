@@ -67,16 +67,17 @@ class Types:
     def of(self, node: exp.Expression | None) -> str | None:
         """The type of an expression, by PostgreSQL's name."""
         match node:
-            case exp.Alias() | exp.Paren() | exp.Collate() | exp.Min() | exp.Max() | exp.Coalesce():
+            case exp.Alias() | exp.Paren() | exp.Collate() | exp.Min() | exp.Max() | exp.Nullif():
                 return self.of(node.this)
+            case exp.Coalesce():
+                return self._common([node.this, *node.expressions])
             case exp.Column():
                 return self._column(node)
             case exp.Cast():
                 return named(type_name(node.to))
             case exp.Case():
                 branches = [branch.args["true"] for branch in node.args["ifs"]]
-                types = (self.of(b) for b in (*branches, node.args.get("default")) if not isinstance(b, exp.Null))  # fmt: skip
-                return next((type for type in types if type), None)
+                return self._common([*branches, node.args.get("default")])
             case exp.Subquery() | exp.Select():
                 outputs = self.outputs(node)
                 return outputs[0][1] if outputs else None
@@ -104,6 +105,13 @@ class Types:
                 macro = macros().get(function_name(node))
                 return macro.result if macro and macro.result not in ("record", "anyarray") else None
         return None
+
+    def _common(self, nodes: list[exp.Expression | None]) -> str | None:
+        """The type that several expressions come to; a bare text or NULL takes that of the others."""
+        given = [node for node in nodes if node is not None]
+        telling = [node for node in given if not (node.is_string or isinstance(node, exp.Null))]
+        types = [type for type in map(self.of, telling) if type]
+        return types[0] if types else None if telling else "text"
 
     def parameter(self, node: exp.Parameter) -> str:
         """The type of $n, from where it is used."""
@@ -176,8 +184,14 @@ class Types:
         found: Outputs | None
         if isinstance(source, exp.Table):
             known = relation_of(source)
-            found = list(known.columns.items()) if known else None
+            found = list(known.columns.items()) if known else self._function(name, source.this)
             alias = source.args.get("alias")
+        elif isinstance(source.expression, exp.Unnest):
+            items = source.expression.expressions
+            found = [(name, element(self.of(item))) for item in items]
+            if source.expression.args.get("offset"):
+                found.append(("ordinality", "int8"))
+            alias = source.expression.args.get("alias")
         else:
             found = self.outputs(source.expression)
             holder = source.expression.parent
@@ -186,6 +200,15 @@ class Types:
         if found and titles:
             found = [*zip(titles, (type for _, type in found), strict=False), *found[len(titles) :]]
         return found
+
+
+    def _function(self, name: str, call: exp.Expression) -> Outputs | None:
+        """The column of a function in FROM that gives values, not a table."""
+        if isinstance(call, exp.ExplodingGenerateSeries):
+            return [(name, self.of(call.args["start"]) or "int4")]
+        if isinstance(call, exp.Func) and (type := self.of(call)):
+            return [(name, type)]
+        return None
 
 
 def relation_of(table: exp.Table) -> Relation | None:
@@ -211,8 +234,8 @@ def _title(node: exp.Expression) -> tuple[str, bool]:
             return _title(node.this)
         case exp.Cast():
             name, strong = _title(node.this)
-            type = named(type_name(node.to)) or type_name(node.to)
-            return (name, True) if strong else (type.removeprefix("_"), False)
+            target = named(type_name(node.to)) or type_name(node.to)
+            return (name, True) if strong else (target.removeprefix("_"), False)
         case exp.Case():
             name, strong = _title(node.args["default"]) if node.args.get("default") else ("", False)
             return (name, True) if strong else ("case", False)

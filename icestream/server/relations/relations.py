@@ -12,7 +12,7 @@ import duckdb
 from sqlglot import exp
 
 from icestream.server.relations.database import SystemDatabase
-from icestream.server.relations.datatypes import BUILT_IN, REGISTERED, from_duck, named
+from icestream.server.relations.datatypes import BUILT_IN, REGISTERED, from_duck, named, ours
 from icestream.server.relations.dialect import function_name, parse, type_name
 from icestream.server.relations.errors import SystemQueryError, translated
 from icestream.server.relations.functions import macros
@@ -20,26 +20,32 @@ from icestream.server.relations.inference import relation_of
 from icestream.server.relations.model import Model, Session
 from icestream.server.relations.rewrite import Rewritten, array_items, rewrite
 from icestream.server.relations.schema import SCHEMAS, relations
+from icestream.types import Type
 
 
 @dataclass(frozen=True)
 class ResultColumn:
-    """A column of a result: its type by PostgreSQL's name in pg_type, and by its OID."""
+    """A column of a result. `pg_type` is PostgreSQL's name of its type, as in pg_type."""
 
     name: str
-    type: str
+    pg_type: str
+
+    @property
+    def type(self) -> Type:
+        """Its type among ours and the ones that only catalogs have: oid, name, "char", int2vector, …"""
+        return ours(self.pg_type)
 
     @property
     def oid(self) -> int:
         """The OID of its type."""
-        return BUILT_IN[self.type].oid
+        return BUILT_IN[self.pg_type].oid
 
 
 @dataclass(frozen=True)
 class Description:
     """What is known of a query before it runs: the types of $1, $2, …, and its columns."""
 
-    parameters: tuple[str, ...]
+    parameters: tuple[Type, ...]
     columns: tuple[ResultColumn, ...]
 
 
@@ -68,8 +74,8 @@ class SystemRelations:
         with self._database.cursor(self._model(), session) as cursor:
             columns, rows = _run(cursor, rewritten, values)
             for place, column in enumerate(columns):
-                if column.type.removeprefix("_") in REGISTERED:
-                    rows = _printed(cursor, column.type, place, rows)
+                if column.pg_type.removeprefix("_") in REGISTERED:
+                    rows = _printed(cursor, column.pg_type, place, rows)
         return Result(columns, rows, _settings(rewritten, values))
 
     def describe(self, sql: str, session: Session = Session()) -> Description:
@@ -84,7 +90,7 @@ class SystemRelations:
         )
         with self._database.cursor(self._model(), session) as cursor:
             columns, _ = _run(cursor, empty, [None] * len(rewritten.parameters))
-        return Description(rewritten.parameters, columns)
+        return Description(tuple(map(ours, rewritten.parameters)), columns)
 
 
 @lru_cache(maxsize=1000)

@@ -143,7 +143,7 @@ class _Rewriter:
                 type = self.types.parameter(node)
                 return lambda n: _replace(n, _as(n.copy(), duck(type)))
             case exp.Unnest():
-                return _named_after_itself
+                return _side_by_side if len(node.expressions) > 1 else _named_after_itself
             case exp.Func():
                 return self._call(node)
         return None
@@ -170,7 +170,7 @@ class _Rewriter:
         call = table.this
         name = function_name(call)
         macro = macros().get(name)
-        if not macro and name not in SHARED and not isinstance(call, exp.ExplodingGenerateSeries):
+        if not macro and name not in SHARED:
             raise self._unknown(call)
 
         def edit(node: exp.Expression) -> None:
@@ -182,7 +182,7 @@ class _Rewriter:
             elif name == "unnest":
                 node.replace(exp.Unnest(expressions=[inner.this], alias=_with_column(alias)))
                 return
-            elif macro and macro.result is not None:
+            elif (macro and macro.result is not None) or name not in ("generate_series", *macros()):
                 select = exp.select(exp.alias_(node.this.copy(), name))
                 node.replace(exp.Lateral(this=exp.Subquery(this=select), alias=_with_column(alias)))
                 return
@@ -239,8 +239,10 @@ class _Rewriter:
         return lambda n: _replace(n, _as(n.this, duck(target)))
 
     def _texts(self, node: exp.Expression) -> Callable[[exp.Expression], None] | None:
-        """Names, not OIDs, are concatenated."""
-        kinds = [self.types.of(part) for part in node.iter_expressions()]
+        """Names, not OIDs, are concatenated; an array that is NULL adds nothing."""
+        kinds = [self.types.of(part) or "" for part in node.iter_expressions()]
+        if isinstance(node, exp.DPipe) and any(kind.startswith("_") for kind in kinds):
+            return lambda n: _replace(n, exp.Anonymous(this="list_concat", expressions=_arguments(n)))
         if not any(kind in REGISTERED for kind in kinds):
             return None
 
@@ -297,8 +299,8 @@ class _Rewriter:
 
     def _unknown(self, call: exp.Expression) -> Exception:
         """That function does not exist, with the types of its arguments as PostgreSQL says them."""
-        types = [self.types.of(argument) for argument in _arguments(call)]
-        shown = ", ".join(BUILT_IN[type].display if type else "unknown" for type in types)
+        types = [self.types.of(a) or ("int4" if a.is_int else "unknown") for a in _arguments(call)]
+        shown = ", ".join(BUILT_IN[type].display for type in types)
         return unknown_function(f"{function_name(call)}({shown})")
 
 
@@ -387,6 +389,16 @@ def _with_column(alias: exp.TableAlias) -> exp.TableAlias:
     if alias.this and not alias.columns:
         alias.set("columns", [exp.to_identifier(alias.name)])
     return alias
+
+
+def _side_by_side(node: exp.Expression) -> None:
+    """unnest(a, b) WITH ORDINALITY: the elements of several arrays in step."""
+    columns: list[exp.Expression] = [exp.Explode(this=each.copy()) for each in node.expressions]
+    alias, offset = node.args["alias"], node.args.get("offset")
+    if offset:
+        columns.append(_fn("generate_subscripts", [node.expressions[0], exp.Literal.number(1)]))
+        alias.append("columns", offset if isinstance(offset, exp.Identifier) else exp.to_identifier("ordinality"))
+    node.replace(exp.Lateral(this=exp.Subquery(this=exp.select(*columns)), alias=alias))
 
 
 def _named_after_itself(node: exp.Expression) -> None:

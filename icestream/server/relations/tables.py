@@ -379,31 +379,32 @@ def the_settings(catalog: Catalog) -> Iterator[Row]:
 def the_names(catalog: Catalog) -> Iterator[Row]:
     """What OIDs print as, and which names mean them, for reg… types and visibility."""
 
-    def row(kind: str, oid: int, schema: str, name: str) -> Row:
-        return {"kind_": kind, "oid_": oid, "schema_": schema, "name_": name}
+    def row(kind: str, oid: int, schema: str, name: str, display: str | None = None) -> Row:
+        short = display or quote(name)
+        full = f"{quote(schema)}.{short}"
+        return {"kind_": kind, "oid_": oid, "schema_": schema, "raw_": name, "short_": short, "full_": full}
 
     for each in relations().values():
         yield row("regclass", each.oid, each.schema, each.name)
     for object in catalog.relations():
-        yield row("regclass", object.oid, quote(object.schema), quote(object.name))
+        yield row("regclass", object.oid, object.schema, object.name)
         if object.primary_key:
-            name = quote(f"{object.name}_pkey")
-            yield row("regclass", _key_index(object.oid), quote(object.schema), name)
+            yield row("regclass", _key_index(object.oid), object.schema, f"{object.name}_pkey")
     for type in catalog.types():
-        yield row("regtype", type.oid, "pg_catalog", type.display)
-        yield row("regtype alias", type.oid, "pg_catalog", type.name)
-        if type.name.startswith("_"):
-            yield row("regtype alias", type.oid, "pg_catalog", f"{type.name[1:]}[]")
+        yield row("regtype", type.oid, "pg_catalog", type.display, type.display)
+        for alias in (type.name, f"{type.name[1:]}[]"):
+            if alias == type.name or type.name.startswith("_"):
+                yield row("regtype alias", type.oid, "pg_catalog", alias)
     for name, oid in (*catalog.procedures.items(), *((f.name, f.oid) for f in catalog.model.functions)):
         yield row("regproc", oid, "pg_catalog", name)
     for name, oid in catalog.schemas.items():
-        yield row("regnamespace", oid, "pg_catalog", quote(name))
+        yield row("regnamespace", oid, "pg_catalog", name)
     for name, oid in catalog.owners.items():
-        yield row("regrole", oid, "pg_catalog", quote(name))
+        yield row("regrole", oid, "pg_catalog", name)
 
 
 def the_texts(catalog: Catalog) -> Iterator[Row]:
-    """What functions say about an OID: definitions, comments, sizes; and the settings."""
+    """What functions say about an OID: definitions, comments, sizes."""
 
     def row(what: str, oid: int, text: str, part: int = 0) -> Row:
         return {"what_": what, "oid_": oid, "part_": part, "text_": text}
@@ -432,18 +433,12 @@ def the_texts(catalog: Catalog) -> Iterator[Row]:
         arguments = (shown(type, catalog.own_types).display for type in function.arguments)
         yield row("arguments", function.oid, ", ".join(arguments))
         yield row("result", function.oid, shown(function.result, catalog.own_types).display)
-    for setting in settings(catalog.model):
-        yield row(setting.name.lower(), 0, setting.value, -1)
 
 
 _LOOKUPS = {
-    "the_names": Relation(
-        "main", "the_names", 0, "r", {"kind_": "text", "oid_": "oid", "schema_": "text", "name_": "text"}
-    ),
-    "the_texts": Relation(
-        "main", "the_texts", 0, "r", {"what_": "text", "oid_": "oid", "part_": "int4", "text_": "text"}
-    ),
-}
+    "the_names": {"kind_": "text", "oid_": "oid", "schema_": "text", "raw_": "text", "short_": "text", "full_": "text"},
+    "the_texts": {"what_": "text", "oid_": "oid", "part_": "int4", "text_": "text"},
+}  # fmt: skip
 
 _CATALOG = ("objects", "depends", "schemas", "databases", "users", "settings", "functions")
 """The parts of a model that most relations are made from."""
@@ -461,10 +456,10 @@ STORED: dict[str, tuple[Rows, tuple[str, ...]]] = {
 
 def stored(name: str) -> Relation:
     """The relation behind a name of `STORED`."""
-    if name == "the_settings":
-        return Relation("main", name, 0, "r", relations()["pg_catalog", "pg_settings"].columns)
-    schema = "rw_catalog" if name.startswith("rw_") else "pg_catalog"
-    return _LOOKUPS.get(name) or relations()[schema, name]
+    if name.startswith("the_"):
+        columns = _LOOKUPS.get(name) or relations()["pg_catalog", "pg_settings"].columns
+        return Relation("main", name, 0, "r", columns)
+    return relations()["rw_catalog" if name.startswith("rw_") else "pg_catalog", name]
 
 
 _EMPTY = {
