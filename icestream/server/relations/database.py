@@ -15,14 +15,13 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from icestream.server.relations import risingwave, tables
+from icestream.server.relations import tables
+from icestream.server.relations.catalog import catalog as catalog_of
 from icestream.server.relations.datatypes import duck
 from icestream.server.relations.functions import SCHEMA, macros
 from icestream.server.relations.model import Model, Session
 from icestream.server.relations.schema import SCHEMAS, Relation, inside, relations, text
 from icestream.server.relations.settings import settings
-
-_STORED = tables.STORED | risingwave.STORED
 
 _ARROW = {
     "BOOLEAN": pa.bool_(), "SMALLINT": pa.int16(), "INTEGER": pa.int32(), "BIGINT": pa.int64(),
@@ -65,36 +64,41 @@ class SystemDatabase:
 
     def _enter(self, cursor: duckdb.DuckDBPyConnection, model: Model, session: Session) -> None:
         """Set what functions ask of the session: variables of the connection."""
-        variables: dict[str, Any] = {
+        path = ["pg_catalog", *(s for s in session.search_path if s != "pg_catalog")]
+        variable = {
             "user": session.user,
             "database": session.database,
             "schemas": list(session.search_path),
-            "path": ["pg_catalog", *(s for s in session.search_path if s != "pg_catalog")],
+            "path": path,
             "pid": session.pid,
             "started": self._started,
         }
-        for name, value in variables.items():
-            cursor.execute(f"SET VARIABLE {name} = ?", [value])
+        cursor.execute("SET VARIABLE session = ?", [variable])
         known = {setting.name.lower(): setting.value for setting in settings(model)}
         known |= {name.lower(): value for name, value in session.settings}
         cursor.execute(
-            "SET VARIABLE settings = map(?::VARCHAR[], ?::VARCHAR[])", [list(known), list(known.values())]
+            "SET VARIABLE settings = map(?::VARCHAR[], ?::VARCHAR[])",
+            [list(known), list(known.values())],
         )
 
     def _load(self, model: Model) -> None:
-        catalog, before = tables.catalog(model), self._model
+        catalog, before = catalog_of(model), self._model
         self._connection.execute("BEGIN")
-        for name, (rows, parts) in _STORED.items():
+        for name, (rows, parts) in tables.STORED.items():
             if before is None or any(getattr(model, p) != getattr(before, p) for p in parts):
                 relation = tables.stored(name)
                 self._replace(relation, tables.columns(relation, rows(catalog)))
         self._connection.execute("COMMIT")
 
     def _replace(self, relation: Relation, columns: list[tuple[str, str, list[Any]]]) -> None:
-        incoming = pa.table({name: pa.array(values, _arrow(type)) for name, type, values in columns})
+        incoming = pa.table(
+            {name: pa.array(values, _arrow(type)) for name, type, values in columns}
+        )
         self._connection.register("incoming", incoming)
         typed = ", ".join(f'"{name}"::{type} AS "{name}"' for name, type, _ in columns)
-        self._connection.execute(f"CREATE OR REPLACE TABLE {relation.place} AS SELECT {typed} FROM incoming")
+        self._connection.execute(
+            f"CREATE OR REPLACE TABLE {relation.place} AS SELECT {typed} FROM incoming"
+        )
         self._connection.unregister("incoming")
 
     def _declarations(self) -> list[str]:

@@ -11,10 +11,10 @@ from icestream.server.relations.errors import SystemQueryError
 from icestream.server.relations.names import RESERVED
 
 
-class SystemPostgres(Postgres):
+class SystemPostgres(Postgres):  # type: ignore[misc]
     """PostgreSQL where oid, name and the reg… types are names of types like others, so that `oid[]` is one too."""
 
-    class Tokenizer(Postgres.Tokenizer):
+    class Tokenizer(Postgres.Tokenizer):  # type: ignore[misc]
         """Words of PostgreSQL, without those types."""
 
         KEYWORDS = {  # noqa: RUF012
@@ -47,7 +47,8 @@ def _named(tokens: list[Token]) -> list[Token]:
     """The tokens, with every word after AS a name: PostgreSQL takes even SELECT for one there."""
     for before, token, after in zip(tokens, tokens[1:], [*tokens[2:], None], strict=False):
         ends = after is None or after.token_type in _ENDS
-        if before.token_type is TokenType.ALIAS and ends and token.text.lower() in RESERVED:
+        word = token.token_type is not TokenType.IDENTIFIER and token.text.lower() in RESERVED
+        if before.token_type is TokenType.ALIAS and word and ends:
             token.token_type = TokenType.VAR
     return tokens
 
@@ -91,5 +92,5 @@ def type_name(type: exp.Expression) -> str:
             if name.startswith("_"):
                 return f"{name[1:]}[]"
             return name
-        return type.copy().sql(SystemPostgres).split("(")[0].lower()
+        return str(type.sql(SystemPostgres)).split("(")[0].lower()
     return str(type.name).lower()

@@ -30,7 +30,13 @@ def unknown_type(name: str) -> SystemQueryError:
     return SystemQueryError(f'type "{name}" does not exist', "42704")
 
 
-_STATES = {"relation": "42P01", "type": "42704", "function": "42883", "schema": "3F000", "role": "42704"}
+_STATES = {
+    "relation": "42P01",
+    "type": "42704",
+    "function": "42883",
+    "schema": "3F000",
+    "role": "42704",
+}
 
 
 def translated(message: str) -> SystemQueryError:
@@ -41,13 +47,17 @@ def translated(message: str) -> SystemQueryError:
         return SystemQueryError(text, _STATES[found[1]])
     if text.startswith("unrecognized configuration parameter"):
         return SystemQueryError(text, "42704")
-    if found := re.search(r'(?:Referenced|Values list "\w+" does not have a) column (?:named )?"([^"]+)"', text):
+    if found := re.search(
+        r'(?:Referenced|Values list "\w+" does not have a) column (?:named )?"([^"]+)"', text
+    ):
         return SystemQueryError(f"column {found[1]} does not exist", "42703")
     if found := re.search(r'Table "(\w+)" does not have a column named "(\w+)"', text):
         return SystemQueryError(f"column {found[1]}.{found[2]} does not exist", "42703")
     if found := re.search(r'Referenced table "(\w+)" not found', text):
         return SystemQueryError(f'missing FROM-clause entry for table "{found[1]}"', "42P01")
-    if found := re.search(r"[Ff]unction with name (\w+) does not exist|function matches.* '(\w+)\(", text):
+    if found := re.search(
+        r"[Ff]unction with name (\w+) does not exist|function matches.* '(\w+)\(", text
+    ):
         return unknown_function(f"{found[1] or found[2]}()")
     if message.startswith("Conversion Error"):
         return SystemQueryError(text, "22P02")

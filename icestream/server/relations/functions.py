@@ -17,14 +17,80 @@ SCHEMA = "fn"
 """Where the macros are in DuckDB."""
 
 SHARED = frozenset(
-    """
-    abs age array_agg array_append array_cat array_position array_prepend avg bool_and bool_or btrim ceil char_length
-    character_length chr coalesce concat concat_ws count date_part date_trunc every floor generate_series greatest
-    initcap json_object least left length lower lpad ltrim max md5 min mod now nullif position power random range
-    rank regexp_replace repeat replace reverse right round row row_number row_to_json rpad rtrim split_part
-    starts_with string_agg string_to_array strpos substr substring sum to_json to_timestamp translate trim unnest
-    upper all any exists
-    """.split()
+    [
+        "abs",
+        "age",
+        "array_agg",
+        "array_append",
+        "array_cat",
+        "array_position",
+        "array_prepend",
+        "avg",
+        "bool_and",
+        "bool_or",
+        "btrim",
+        "ceil",
+        "char_length",
+        "character_length",
+        "chr",
+        "coalesce",
+        "concat",
+        "concat_ws",
+        "count",
+        "date_part",
+        "date_trunc",
+        "every",
+        "floor",
+        "generate_series",
+        "greatest",
+        "initcap",
+        "json_object",
+        "least",
+        "left",
+        "length",
+        "lower",
+        "lpad",
+        "ltrim",
+        "max",
+        "md5",
+        "min",
+        "mod",
+        "now",
+        "nullif",
+        "position",
+        "power",
+        "random",
+        "range",
+        "rank",
+        "regexp_replace",
+        "repeat",
+        "replace",
+        "reverse",
+        "right",
+        "round",
+        "row",
+        "row_number",
+        "row_to_json",
+        "rpad",
+        "rtrim",
+        "split_part",
+        "starts_with",
+        "string_agg",
+        "string_to_array",
+        "strpos",
+        "substr",
+        "substring",
+        "sum",
+        "to_json",
+        "to_timestamp",
+        "translate",
+        "trim",
+        "unnest",
+        "upper",
+        "all",
+        "any",
+        "exists",
+    ]
 )
 
 

@@ -3,15 +3,15 @@
 
 -- Names of OIDs, and OIDs of names.
 FUNCTION name_of(kind__, it__) RETURNS text AS
-    (SELECT CASE WHEN list_contains(getvariable('path'), schema_) THEN short_ ELSE full_ END
+    (SELECT CASE WHEN list_contains(getvariable('session').path, schema_) THEN short_ ELSE full_ END
     FROM the_names WHERE kind_ = kind__ AND oid_ = it__);
 FUNCTION parse_ident(it__, strict__ := true) RETURNS text[] AS list_transform(
     regexp_extract_all(it__::VARCHAR, '"(?:[^"]|"")*"|[^".]+'),
     lambda each__: CASE WHEN each__[1] = '"' THEN replace(each__[2:-2], '""', '"') ELSE lower(trim(each__)) END);
 FUNCTION folded(it__) RETURNS text AS array_to_string(fn.parse_ident(it__), '.');
-FUNCTION oid_of(kind__, text__) RETURNS oid AS (SELECT arg_min(oid_, coalesce(list_position(getvariable('path'), schema_), 0))
+FUNCTION oid_of(kind__, text__) RETURNS oid AS (SELECT arg_min(oid_, coalesce(list_position(getvariable('session').path, schema_), 0))
     FROM the_names WHERE (kind_ = kind__ OR kind_ = kind__ || ' alias')
-    AND ((raw_ = fn.folded(text__) AND list_contains(getvariable('path'), schema_)) OR schema_ || '.' || raw_ = fn.folded(text__)));
+    AND ((raw_ = fn.folded(text__) AND list_contains(getvariable('session').path, schema_)) OR schema_ || '.' || raw_ = fn.folded(text__)));
 FUNCTION registered(kind__, what__, it__) RETURNS oid AS coalesce(try_cast(it__::VARCHAR AS UINTEGER),
     CASE WHEN it__::VARCHAR = '-' THEN 0 END, fn.oid_of(kind__, it__),
     CASE WHEN it__ IS NOT NULL THEN error(what__ || ' "' || it__::VARCHAR || '" does not exist') END);
@@ -54,11 +54,11 @@ FUNCTION shobj_description(it__, class__) RETURNS text AS NULL;
 
 -- What can be seen and done.
 FUNCTION pg_table_is_visible(it__) RETURNS bool AS it__ IN
-    (SELECT oid_ FROM the_names WHERE kind_ = 'regclass' AND list_contains(getvariable('path'), schema_));
+    (SELECT oid_ FROM the_names WHERE kind_ = 'regclass' AND list_contains(getvariable('session').path, schema_));
 FUNCTION pg_type_is_visible(it__) RETURNS bool AS it__ IN
-    (SELECT oid_ FROM the_names WHERE kind_ = 'regtype' AND list_contains(getvariable('path'), schema_));
+    (SELECT oid_ FROM the_names WHERE kind_ = 'regtype' AND list_contains(getvariable('session').path, schema_));
 FUNCTION pg_function_is_visible(it__) RETURNS bool AS it__ IN
-    (SELECT oid_ FROM the_names WHERE kind_ = 'regproc' AND list_contains(getvariable('path'), schema_));
+    (SELECT oid_ FROM the_names WHERE kind_ = 'regproc' AND list_contains(getvariable('session').path, schema_));
 FUNCTION pg_collation_is_visible(it__) RETURNS bool AS it__ IS NOT NULL;
 FUNCTION pg_conversion_is_visible(it__) RETURNS bool AS it__ IS NOT NULL;
 FUNCTION pg_opclass_is_visible(it__) RETURNS bool AS it__ IS NOT NULL;
@@ -93,20 +93,20 @@ FUNCTION pg_column_is_updatable(it__, column__, triggers__) RETURNS bool AS fals
 FUNCTION current_setting(name__, missing__ := false) RETURNS text AS coalesce(getvariable('settings')[lower(name__)],
     CASE WHEN NOT missing__ THEN error('unrecognized configuration parameter "' || name__ || '"') END);
 FUNCTION version() RETURNS text AS 'PostgreSQL ' || fn.current_setting('server_version') || ' (icestream)';
-FUNCTION current_user() RETURNS name AS getvariable('user');
-FUNCTION session_user() RETURNS name AS getvariable('user');
-FUNCTION current_role() RETURNS name AS getvariable('user');
-FUNCTION user() RETURNS name AS getvariable('user');
-FUNCTION current_database() RETURNS name AS getvariable('database');
-FUNCTION current_catalog() RETURNS name AS getvariable('database');
-FUNCTION current_schema() RETURNS name AS getvariable('schemas')[1];
-FUNCTION current_schemas(implicit__) RETURNS name[] AS CASE WHEN implicit__ THEN getvariable('path') ELSE getvariable('schemas') END;
-FUNCTION pg_backend_pid() RETURNS int4 AS getvariable('pid');
+FUNCTION current_user() RETURNS name AS getvariable('session').user;
+FUNCTION session_user() RETURNS name AS getvariable('session').user;
+FUNCTION current_role() RETURNS name AS getvariable('session').user;
+FUNCTION user() RETURNS name AS getvariable('session').user;
+FUNCTION current_database() RETURNS name AS getvariable('session').database;
+FUNCTION current_catalog() RETURNS name AS getvariable('session').database;
+FUNCTION current_schema() RETURNS name AS getvariable('session').schemas[1];
+FUNCTION current_schemas(implicit__) RETURNS name[] AS CASE WHEN implicit__ THEN getvariable('session').path ELSE getvariable('session').schemas END;
+FUNCTION pg_backend_pid() RETURNS int4 AS getvariable('session').pid;
 FUNCTION set_config(name__, value__, local__) RETURNS text AS value__;
 FUNCTION pg_is_in_recovery() RETURNS bool AS false;
 FUNCTION pg_is_wal_replay_paused() RETURNS bool AS false;
-FUNCTION pg_postmaster_start_time() RETURNS timestamptz AS getvariable('started');
-FUNCTION pg_conf_load_time() RETURNS timestamptz AS getvariable('started');
+FUNCTION pg_postmaster_start_time() RETURNS timestamptz AS getvariable('session').started;
+FUNCTION pg_conf_load_time() RETURNS timestamptz AS getvariable('session').started;
 FUNCTION txid_current() RETURNS int8 AS 1;
 FUNCTION txid_current_if_assigned() RETURNS int8 AS NULL;
 FUNCTION pg_current_xact_id() RETURNS xid8 AS 1;

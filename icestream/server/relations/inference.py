@@ -44,6 +44,8 @@ class Types:
 
     def __init__(self, query: exp.Query) -> None:
         self._scopes = {id(scope.expression): scope for scope in traverse_scope(query)}
+        self._followed: set[int] = set()
+        """Sources that are being looked into: a function in FROM does not read its own result."""
 
     def outputs(self, query: exp.Expression | None) -> Outputs | None:
         """The names and types of a query's columns; None where a star cannot be followed."""
@@ -103,7 +105,9 @@ class Types:
                 return self.parameter(node)
             case exp.Func():
                 macro = macros().get(function_name(node))
-                return macro.result if macro and macro.result not in ("record", "anyarray") else None
+                return (
+                    macro.result if macro and macro.result not in ("record", "anyarray") else None
+                )
         return None
 
     def _common(self, nodes: list[exp.Expression | None]) -> str | None:
@@ -130,7 +134,11 @@ class Types:
             case exp.Limit() | exp.Offset():
                 return "int8"
             case exp.In() | exp.Binary() | exp.Between():
-                sides = [parent.this, parent.args.get("expression"), *(parent.args.get("expressions") or ())]
+                sides = [
+                    parent.this,
+                    parent.args.get("expression"),
+                    *(parent.args.get("expressions") or ()),
+                ]
                 types = (self.of(s) for s in sides if s is not None and not s.find(exp.Parameter))
                 found = next((type for type in types if type), "text")
                 return "text" if found.startswith("reg") else found
@@ -181,6 +189,15 @@ class Types:
 
     def _columns(self, name: str, source: exp.Table | Scope) -> Outputs | None:
         """The columns of a source, under the names that its alias gives them."""
+        if id(source) in self._followed:
+            return None
+        self._followed.add(id(source))
+        try:
+            return self._renamed(name, source)
+        finally:
+            self._followed.remove(id(source))
+
+    def _renamed(self, name: str, source: exp.Table | Scope) -> Outputs | None:
         found: Outputs | None
         if isinstance(source, exp.Table):
             known = relation_of(source)
@@ -200,7 +217,6 @@ class Types:
         if found and titles:
             found = [*zip(titles, (type for _, type in found), strict=False), *found[len(titles) :]]
         return found
-
 
     def _function(self, name: str, call: exp.Expression) -> Outputs | None:
         """The column of a function in FROM that gives values, not a table."""

@@ -118,7 +118,9 @@ def _run(
 def _values(query: Rewritten, parameters: Sequence[object]) -> list[object]:
     if len(parameters) != len(query.parameters):
         needed = len(query.parameters)
-        message = f"bind message supplies {len(parameters)} parameters, but the query requires {needed}"
+        message = (
+            f"bind message supplies {len(parameters)} parameters, but the query requires {needed}"
+        )
         raise SystemQueryError(message, "08P01")
     return [
         array_items(value) if isinstance(value, str) and type.startswith("_") else value
@@ -195,5 +197,15 @@ def _of_the_system(node: exp.Expression) -> bool:
 @cache
 def _system_functions() -> frozenset[str]:
     """Functions that ask about the system or the session, not about their arguments."""
-    plain = ("array", "generate", "octet", "quote", "cardinality", "_pg", "clock", "statement", "transaction")
+    plain = (
+        "array",
+        "generate",
+        "octet",
+        "quote",
+        "cardinality",
+        "_pg",
+        "clock",
+        "statement",
+        "transaction",
+    )
     return frozenset(name for name in macros() if not name.startswith(plain))

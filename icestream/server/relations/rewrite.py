@@ -16,7 +16,7 @@ from icestream.server.relations.datatypes import BUILT_IN, REGISTERED, duck, nam
 from icestream.server.relations.dialect import function_name, parse, type_name
 from icestream.server.relations.errors import unknown_function, unknown_relation, unknown_type
 from icestream.server.relations.functions import SCHEMA, SHARED, macros
-from icestream.server.relations.inference import Outputs, Types, element, relation_of, title
+from icestream.server.relations.inference import Outputs, Types, relation_of, title
 from icestream.server.relations.schema import SCHEMAS, inside
 
 _WHAT = {
@@ -25,7 +25,14 @@ _WHAT = {
 }  # fmt: skip
 _TEXTS = ("text", "varchar", "name", "bpchar")
 _VECTORS = ("int2vector", "oidvector")
-_WORDS = ("user", "current_role", "session_user", "current_user", "current_catalog", "current_schema")
+_WORDS = (
+    "user",
+    "current_role",
+    "session_user",
+    "current_user",
+    "current_catalog",
+    "current_schema",
+)
 """Functions that are called without parentheses."""
 
 _OPERATORS: dict[str, Callable[[exp.Expression, exp.Expression], exp.Expression]] = {
@@ -217,7 +224,7 @@ class _Rewriter:
             value = 1 if column.name == "xmin" else found.oid
             return lambda n: _replace(n, _as(exp.Literal.number(value), "UINTEGER"))
         if column.args.get("db"):
-            return lambda n: [n.set(part, None) for part in ("db", "catalog")] and None
+            return lambda n: n.replace(exp.Column(this=n.this, table=n.args["table"]))
         return None
 
     def _cast(self, cast: exp.Cast) -> Callable[[exp.Expression], None]:
@@ -229,9 +236,13 @@ class _Rewriter:
             if inner in ("oid", "int4", "int8", *REGISTERED) or cast.this.is_int:
                 return lambda n: _replace(n, _as(n.this, "UINTEGER"))
             what = exp.Literal.string(_WHAT[target])
-            return lambda n: _replace(n, _fn("registered", [exp.Literal.string(target), what, n.this]))
+            return lambda n: _replace(
+                n, _fn("registered", [exp.Literal.string(target), what, n.this])
+            )
         if target in _TEXTS and inner in REGISTERED:
-            return lambda n: _replace(n, _fn("registered_text", [exp.Literal.string(inner), n.this]))
+            return lambda n: _replace(
+                n, _fn("registered_text", [exp.Literal.string(inner), n.this])
+            )
         if target.startswith("_") and cast.this.is_string:
             return lambda n: _replace(n, _as(_list(n.this.name), duck(target)))
         if target == "numeric":  # its precision, if any, stays
@@ -242,7 +253,9 @@ class _Rewriter:
         """Names, not OIDs, are concatenated; an array that is NULL adds nothing."""
         kinds = [self.types.of(part) or "" for part in node.iter_expressions()]
         if isinstance(node, exp.DPipe) and any(kind.startswith("_") for kind in kinds):
-            return lambda n: _replace(n, exp.Anonymous(this="list_concat", expressions=_arguments(n)))
+            return lambda n: _replace(
+                n, exp.Anonymous(this="list_concat", expressions=_arguments(n))
+            )
         if not any(kind in REGISTERED for kind in kinds):
             return None
 
@@ -270,7 +283,9 @@ class _Rewriter:
             array = _list(text) if literal else given.unnest()
             if (literal or strings) and of_left:
                 array = _as(array, f"{duck(of_left)}[]")
-            found: exp.Expression = exp.Anonymous(this="list_contains", expressions=[array, node.this])
+            found: exp.Expression = exp.Anonymous(
+                this="list_contains", expressions=[array, node.this]
+            )
             _replace(node, exp.Not(this=found) if negated else found)
 
         return edit
@@ -282,7 +297,9 @@ class _Rewriter:
         arguments = _arguments(node)
         first = self.types.of(arguments[0]) if arguments else None
         if name in ("json_build_object", "jsonb_build_object"):
-            return lambda n: _replace(n, exp.Anonymous(this="json_object", expressions=_arguments(n)))
+            return lambda n: _replace(
+                n, exp.Anonymous(this="json_object", expressions=_arguments(n))
+            )
         if name == "format" and arguments and arguments[0].is_string:
             return lambda n: _replace(n, _formatted(n))
         if name == "age" and first == "xid":
@@ -333,7 +350,9 @@ def _arguments(node: exp.Expression) -> list[exp.Expression]:
 def _fn(name: str, arguments: list[exp.Expression]) -> exp.Expression:
     """A call of a macro."""
     copies = [argument.copy() for argument in arguments]
-    return exp.Dot(this=exp.to_identifier(SCHEMA), expression=exp.Anonymous(this=name, expressions=copies))
+    return exp.Dot(
+        this=exp.to_identifier(SCHEMA), expression=exp.Anonymous(this=name, expressions=copies)
+    )
 
 
 def _as(value: exp.Expression, type: str) -> exp.Expression:
@@ -397,7 +416,10 @@ def _side_by_side(node: exp.Expression) -> None:
     alias, offset = node.args["alias"], node.args.get("offset")
     if offset:
         columns.append(_fn("generate_subscripts", [node.expressions[0], exp.Literal.number(1)]))
-        alias.append("columns", offset if isinstance(offset, exp.Identifier) else exp.to_identifier("ordinality"))
+        alias.append(
+            "columns",
+            offset if isinstance(offset, exp.Identifier) else exp.to_identifier("ordinality"),
+        )
     node.replace(exp.Lateral(this=exp.Subquery(this=exp.select(*columns)), alias=alias))
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from icestream.server.relations.catalog import Catalog, Row, Rows
 from icestream.server.relations.datatypes import shown
 from icestream.server.relations.model import Object
-from icestream.server.relations.tables import Catalog, Row, Rows
 
 _OF_KIND = {
     "rw_tables": "table",
@@ -109,12 +109,21 @@ def rw_ddl_progress(catalog: Catalog) -> Iterator[Row]:
 def rw_event_logs(catalog: Catalog) -> Iterator[Row]:
     """What happened."""
     for event in catalog.model.events:
-        yield {"unique_id": event.id, "timestamp": event.at, "event_type": event.type, "info": event.info}
+        yield {
+            "unique_id": event.id,
+            "timestamp": event.at,
+            "event_type": event.type,
+            "info": event.info,
+        }
 
 
 def _named(catalog: Catalog, oid: int) -> Row:
     object = next((o for o in catalog.model.objects if o.oid == oid), None)
-    return {"source_id": oid, "schema_name": object and object.schema, "source_name": object and object.name}
+    return {
+        "source_id": oid,
+        "schema_name": object and object.schema,
+        "source_name": object and object.name,
+    }
 
 
 def rw_iceberg_snapshots(catalog: Catalog) -> Iterator[Row]:
@@ -152,4 +161,4 @@ STORED: dict[str, tuple[Rows, tuple[str, ...]]] = (
         "rw_iceberg_files": (rw_iceberg_files, ("files", "objects")),
     }
 )  # fmt: skip
-"""As in `tables`."""
+"""As in `postgres`."""
