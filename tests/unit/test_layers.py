@@ -30,6 +30,7 @@ ORDER = [
     "observe",
     "runtime",
     "engine",
+    "server",
     "cli",
     "__main__",
 ]

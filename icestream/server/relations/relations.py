@@ -73,9 +73,7 @@ class SystemRelations:
         values = _values(rewritten, parameters)
         with self._database.cursor(self._model(), session) as cursor:
             columns, rows = _run(cursor, rewritten, values)
-            for place, column in enumerate(columns):
-                if column.pg_type.removeprefix("_") in REGISTERED:
-                    rows = _printed(cursor, column.pg_type, place, rows)
+            rows = _printed(cursor, columns, rows)
         return Result(columns, rows, _settings(rewritten, values))
 
     def describe(self, sql: str, session: Session = Session()) -> Description:
@@ -129,21 +127,33 @@ def _values(query: Rewritten, parameters: Sequence[object]) -> list[object]:
 
 
 def _printed(
-    cursor: duckdb.DuckDBPyConnection, type: str, place: int, rows: list[tuple[Any, ...]]
+    cursor: duckdb.DuckDBPyConnection,
+    columns: tuple[ResultColumn, ...],
+    rows: list[tuple[Any, ...]],
 ) -> list[tuple[Any, ...]]:
-    """Rows in which the OIDs of a column are names, as its type prints them."""
-    kind = type.removeprefix("_").replace("procedure", "proc")
-    sql = "SELECT n.oid_, fn.name_of(n.kind_, n.oid_) FROM the_names AS n WHERE n.kind_ = ?"
-    names = dict(cursor.execute(sql, [kind]).fetchall())
+    """Rows in which OIDs of types that print as names are those names."""
+    kinds = [column.pg_type.removeprefix("_") for column in columns]
+    found = {place: kind for place, kind in enumerate(kinds) if kind in REGISTERED}
+    if not found or not rows:
+        return rows
+    sql = "SELECT n.kind_, n.oid_, fn.name_of(n.kind_, n.oid_) FROM the_names AS n WHERE n.kind_ IN (SELECT unnest(?))"
+    wanted = sorted({kind.replace("procedure", "proc") for kind in found.values()})
+    names = {(kind, oid): name for kind, oid, name in cursor.execute(sql, [wanted]).fetchall()}
 
-    def text(value: object) -> object:
+    def text(kind: str, value: object) -> object:
         if isinstance(value, list):
-            return [text(each) for each in value]
+            return [text(kind, each) for each in value]
         if not isinstance(value, int):
             return value
-        return names.get(value, str(value) if value else "-")
+        return names.get((kind.replace("procedure", "proc"), value), str(value) if value else "-")
 
-    return [(*row[:place], text(row[place]), *row[place + 1 :]) for row in rows]
+    return [
+        tuple(
+            text(found[place], value) if place in found else value
+            for place, value in enumerate(row)
+        )
+        for row in rows
+    ]
 
 
 def _settings(query: Rewritten, values: list[object]) -> tuple[tuple[str, str], ...]:
