@@ -34,6 +34,14 @@ def _arrow(type: str) -> pa.DataType:
     return pa.list_(_arrow(type[:-2])) if type.endswith("[]") else _ARROW.get(type, pa.string())
 
 
+_CONFIG: dict[str, str | bool | int | float | list[str]] = {
+    "threads": 1,  # relations are small: a thread a query, many queries at once
+    "memory_limit": "1GB",
+    "temp_directory": "",
+    "autoinstall_known_extensions": False,
+    "autoload_known_extensions": False,
+}
+
 _VIEW = re.compile(r"^VIEW (\w+)\.(\w+) AS\s(.*?);$", re.M | re.S)
 
 
@@ -44,7 +52,7 @@ class SystemDatabase:
         self._lock = Lock()
         self._model: Model | None = None
         self._started = datetime.now(UTC)
-        self._connection = duckdb.connect(":memory:", config={"threads": 1, "memory_limit": "1GB"})
+        self._connection = duckdb.connect(":memory:", config=_CONFIG)
         self._enter(self._connection, Model(), Session())
         for statement in self._declarations():
             self._connection.execute(statement)

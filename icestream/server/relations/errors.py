@@ -59,6 +59,8 @@ def translated(message: str) -> SystemQueryError:
         r"[Ff]unction with name (\w+) does not exist|function matches.* '(\w+)\(", text
     ):
         return unknown_function(f"{found[1] or found[2]}()")
+    if message.startswith("INTERRUPT"):
+        return SystemQueryError("canceling statement due to user request", "57014")
     if message.startswith("Conversion Error"):
         return SystemQueryError(text, "22P02")
     return SystemQueryError(text, "42601" if message.startswith("Parser Error") else "XX000")

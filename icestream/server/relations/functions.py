@@ -36,6 +36,11 @@ class Macro:
     result: str | None
     body: str
 
+    def takes(self, count: int) -> bool:
+        """Whether it can be called with so many arguments."""
+        names = [name for name in self.parameters.split(", ") if name]
+        return sum(":=" not in name for name in names) <= count <= len(names)
+
     @property
     def ddl(self) -> str:
         """The statement that makes it."""

@@ -117,7 +117,7 @@ FUNCTION inet_server_port() RETURNS int4 AS NULL;
 FUNCTION inet_client_addr() RETURNS inet AS NULL;
 FUNCTION inet_client_port() RETURNS int4 AS NULL;
 FUNCTION pg_encoding_to_char(it__) RETURNS name AS CASE it__ WHEN 6 THEN 'UTF8' ELSE '' END;
-FUNCTION pg_char_to_encoding(it__) RETURNS int4 AS CASE upper(it__) WHEN 'UTF8' THEN 6 ELSE -1 END;
+FUNCTION pg_char_to_encoding(it__) RETURNS int4 AS CASE upper(it__::VARCHAR) WHEN 'UTF8' THEN 6 ELSE -1 END;
 FUNCTION getdatabaseencoding() RETURNS name AS 'UTF8';
 FUNCTION pg_client_encoding() RETURNS name AS 'UTF8';
 FUNCTION pg_tablespace_location(it__) RETURNS text AS '';

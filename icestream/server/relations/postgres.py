@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import count
 
 from icestream.server.relations.catalog import (
     PG_CATALOG,
@@ -112,10 +113,11 @@ def _storage(type: PgType) -> str:
 
 def pg_attrdef(catalog: Catalog) -> Iterator[Row]:
     """Defaults and generation expressions."""
+    oids = count(3 << 29)
     for object in catalog.relations():
         for number, column in enumerate(object.columns, 1):
             if column.default is not None:
-                oid = object.oid | 3 << 29
+                oid = next(oids)
                 yield {"oid": oid, "adrelid": object.oid, "adnum": number, "adbin": column.default}
 
 
@@ -275,13 +277,25 @@ def pg_stat_activity(catalog: Catalog) -> Iterator[Row]:
         }  # fmt: skip
 
 
-_CATALOG = ("objects", "depends", "schemas", "databases", "users", "functions")
+_OBJECTS = ("objects", "schemas", "users")
 
 STORED: dict[str, tuple[Rows, tuple[str, ...]]] = {
-    each.__name__: (each, _CATALOG)
-    for each in (
-        pg_namespace, pg_class, pg_attribute, pg_attrdef, pg_type, pg_index, pg_constraint, pg_database,
-        pg_roles, pg_proc, pg_description, pg_am, pg_collation, pg_tablespace, pg_language, pg_depend,
-    )
-} | {"pg_stat_activity": (pg_stat_activity, ("databases", "users", "activity"))}  # fmt: skip
+    "pg_namespace": (pg_namespace, ("schemas", "users")),
+    "pg_class": (pg_class, _OBJECTS),
+    "pg_attribute": (pg_attribute, ("objects",)),
+    "pg_attrdef": (pg_attrdef, ("objects",)),
+    "pg_type": (pg_type, ("objects",)),
+    "pg_index": (pg_index, ("objects",)),
+    "pg_constraint": (pg_constraint, _OBJECTS),
+    "pg_database": (pg_database, ("databases", "users")),
+    "pg_roles": (pg_roles, ("users",)),
+    "pg_proc": (pg_proc, ("functions", "objects")),
+    "pg_description": (pg_description, ("objects",)),
+    "pg_am": (pg_am, ()),
+    "pg_collation": (pg_collation, ()),
+    "pg_tablespace": (pg_tablespace, ()),
+    "pg_language": (pg_language, ()),
+    "pg_depend": (pg_depend, ("depends", "objects")),
+    "pg_stat_activity": (pg_stat_activity, ("activity", "databases", "users")),
+}
 """What gives the rows of each, and the parts of a model that they are made from."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -21,6 +22,8 @@ from icestream.server.relations.model import Model, Session
 from icestream.server.relations.rewrite import Rewritten, array_items, rewrite
 from icestream.server.relations.schema import SCHEMAS, relations
 from icestream.types import Type
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -66,12 +69,21 @@ class SystemRelations:
         self._database = SystemDatabase()
 
     def query(
-        self, sql: str, parameters: Sequence[object] = (), session: Session = Session()
+        self,
+        sql: str,
+        parameters: Sequence[object] = (),
+        session: Session = Session(),
+        running: Callable[[Callable[[], None]], None] | None = None,
     ) -> Result:
-        """Run one query. Parameters are texts, or values of the types that `describe` gives."""
+        """Run one query. Parameters are texts, or values of the types that `describe` gives.
+
+        `running` is called before, with a function that any thread may call to make the query fail soon.
+        """
         rewritten = _rewritten(sql)
         values = _values(rewritten, parameters)
         with self._database.cursor(self._model(), session) as cursor:
+            if running:
+                running(cursor.interrupt)
             columns, rows = _run(cursor, rewritten, values)
             rows = _printed(cursor, columns, rows)
         return Result(columns, rows, _settings(rewritten, values))
@@ -93,7 +105,16 @@ class SystemRelations:
 
 @lru_cache(maxsize=1000)
 def _rewritten(sql: str) -> Rewritten:
-    return rewrite(sql)
+    try:
+        return rewrite(sql)
+    except SystemQueryError:
+        raise
+    except RecursionError:
+        raise SystemQueryError("stack depth limit exceeded", "54001") from None
+    except Exception:
+        # sqlglot has no promise about odd input; the client's text is at fault, not the server.
+        _log.debug("not understood: %s", sql, exc_info=True)
+        raise SystemQueryError("this query about the system is not understood", "0A000") from None
 
 
 def _run(

@@ -309,6 +309,8 @@ class _Rewriter:
         if first in _VECTORS and name in ("array_upper", "array_lower"):
             return lambda n: _replace(n, exp.Paren(this=_fn(name, _arguments(n)) - 1))
         if name in macros():
+            if not macros()[name].takes(len(arguments)):
+                raise self._unknown(node)
             return lambda n: _replace(n, _fn(name, _arguments(n)))
         if isinstance(node, exp.Anonymous) and name not in SHARED:
             raise self._unknown(node)

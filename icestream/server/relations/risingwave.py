@@ -117,19 +117,19 @@ def rw_event_logs(catalog: Catalog) -> Iterator[Row]:
         }
 
 
-def _named(catalog: Catalog, oid: int) -> Row:
-    object = next((o for o in catalog.model.objects if o.oid == oid), None)
+def _names(catalog: Catalog) -> dict[int, Row]:
+    """How relations about tables of Iceberg name each object."""
     return {
-        "source_id": oid,
-        "schema_name": object and object.schema,
-        "source_name": object and object.name,
+        each.oid: {"source_id": each.oid, "schema_name": each.schema, "source_name": each.name}
+        for each in catalog.model.objects
     }
 
 
 def rw_iceberg_snapshots(catalog: Catalog) -> Iterator[Row]:
     """Snapshots of the tables behind objects."""
+    names = _names(catalog)
     for each in catalog.model.snapshots:
-        yield _named(catalog, each.object) | {
+        yield names.get(each.object, {"source_id": each.object}) | {
             "sequence_number": each.sequence, "snapshot_id": each.id, "timestamp_ms": each.at,
             "manifest_list": each.manifest_list, "summary": each.summary,
         }  # fmt: skip
@@ -137,28 +137,29 @@ def rw_iceberg_snapshots(catalog: Catalog) -> Iterator[Row]:
 
 def rw_iceberg_files(catalog: Catalog) -> Iterator[Row]:
     """Files of the tables behind objects."""
+    names = _names(catalog)
     for each in catalog.model.files:
-        yield _named(catalog, each.object) | {
+        yield names.get(each.object, {"source_id": each.object}) | {
             "content": each.content, "file_path": each.path, "file_format": each.format,
             "record_count": each.rows, "file_size_in_bytes": each.bytes,
         }  # fmt: skip
 
 
-_CATALOG = ("objects", "depends", "schemas", "databases", "users", "functions")
+_OBJECTS = ("objects", "schemas", "users")
 
-STORED: dict[str, tuple[Rows, tuple[str, ...]]] = (
-    {name: (_objects(kind), _CATALOG) for name, kind in _OF_KIND.items()}
-    | {
-        each.__name__: (each, _CATALOG)
-        for each in (
-            rw_relations, rw_columns, rw_schemas, rw_databases, rw_users, rw_depend, rw_functions,
-        )
-    }
-    | {
-        "rw_ddl_progress": (rw_ddl_progress, ("jobs",)),
-        "rw_event_logs": (rw_event_logs, ("events",)),
-        "rw_iceberg_snapshots": (rw_iceberg_snapshots, ("snapshots", "objects")),
-        "rw_iceberg_files": (rw_iceberg_files, ("files", "objects")),
-    }
-)  # fmt: skip
+STORED: dict[str, tuple[Rows, tuple[str, ...]]] = {
+    name: (_objects(kind), _OBJECTS) for name, kind in _OF_KIND.items()
+} | {
+    "rw_relations": (rw_relations, _OBJECTS),
+    "rw_columns": (rw_columns, ("objects",)),
+    "rw_schemas": (rw_schemas, ("schemas",)),
+    "rw_databases": (rw_databases, ("databases", "users")),
+    "rw_users": (rw_users, ("users",)),
+    "rw_depend": (rw_depend, ("depends",)),
+    "rw_functions": (rw_functions, ("functions", "objects")),
+    "rw_ddl_progress": (rw_ddl_progress, ("jobs",)),
+    "rw_event_logs": (rw_event_logs, ("events",)),
+    "rw_iceberg_snapshots": (rw_iceberg_snapshots, ("snapshots", "objects")),
+    "rw_iceberg_files": (rw_iceberg_files, ("files", "objects")),
+}
 """As in `postgres`."""
