@@ -277,6 +277,32 @@ def pg_stat_activity(catalog: Catalog) -> Iterator[Row]:
         }  # fmt: skip
 
 
+def _connectors(catalog: Catalog) -> dict[str, int]:
+    """Where sources read from, as the servers of foreign tables: name → OID."""
+    names = {each.connector or "source" for each in catalog.model.objects if each.kind == "source"}
+    return {name: oid for oid, name in enumerate(sorted(names), 14500)}
+
+
+def pg_foreign_data_wrapper(catalog: Catalog) -> Iterator[Row]:
+    """Connectors of sources."""
+    for name, oid in _connectors(catalog).items():
+        yield {"oid": oid, "fdwname": name, "fdwowner": 10}
+
+
+def pg_foreign_server(catalog: Catalog) -> Iterator[Row]:
+    """Connectors of sources."""
+    for name, oid in _connectors(catalog).items():
+        yield {"oid": oid, "srvname": name, "srvowner": 10, "srvfdw": oid}
+
+
+def pg_foreign_table(catalog: Catalog) -> Iterator[Row]:
+    """Sources."""
+    servers = _connectors(catalog)
+    for each in catalog.relations():
+        if each.kind == "source":
+            yield {"ftrelid": each.oid, "ftserver": servers[each.connector or "source"]}
+
+
 _OBJECTS = ("objects", "schemas", "users")
 
 STORED: dict[str, tuple[Rows, tuple[str, ...]]] = {
@@ -291,6 +317,9 @@ STORED: dict[str, tuple[Rows, tuple[str, ...]]] = {
     "pg_roles": (pg_roles, ("users",)),
     "pg_proc": (pg_proc, ("functions", "objects")),
     "pg_description": (pg_description, ("objects",)),
+    "pg_foreign_data_wrapper": (pg_foreign_data_wrapper, ("objects",)),
+    "pg_foreign_server": (pg_foreign_server, ("objects",)),
+    "pg_foreign_table": (pg_foreign_table, ("objects",)),
     "pg_am": (pg_am, ()),
     "pg_collation": (pg_collation, ()),
     "pg_tablespace": (pg_tablespace, ()),

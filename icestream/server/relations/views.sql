@@ -68,3 +68,6 @@ VIEW information_schema.character_sets AS SELECT NULL, NULL, 'UTF8', 'UCS', 'UTF
 VIEW information_schema.enabled_roles AS SELECT rolname FROM pg_catalog.pg_roles;
 VIEW information_schema.applicable_roles AS SELECT rolname, rolname, 'YES' FROM pg_catalog.pg_roles WHERE false;
 VIEW information_schema.collations AS SELECT fn.current_database(), 'pg_catalog', collname, 'NO PAD' FROM pg_catalog.pg_collation;
+VIEW information_schema.foreign_tables AS SELECT fn.current_database(), n.nspname, c.relname, fn.current_database(), s.srvname
+    FROM pg_catalog.pg_foreign_table f JOIN pg_catalog.pg_class c ON c.oid = f.ftrelid
+    JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace JOIN pg_catalog.pg_foreign_server s ON s.oid = f.ftserver;
