@@ -54,8 +54,7 @@ class SystemDatabase:
         self._started = datetime.now(UTC)
         self._connection = duckdb.connect(":memory:", config=_CONFIG)
         self._enter(self._connection, Model(), Session())
-        for statement in self._declarations():
-            self._connection.execute(statement)
+        self._connection.execute(";\n".join(["BEGIN", *self._declarations(), "COMMIT"]))
         self._connection.execute("SET GLOBAL TimeZone = 'UTC'")
         self._connection.execute("SET GLOBAL enable_external_access = false")
         self._connection.execute("SET GLOBAL lock_configuration = true")

@@ -64,6 +64,12 @@ _NAMES: dict[type[exp.Expression], str] = {
     exp.CurrentVersion: "version",
     exp.GroupConcat: "string_agg",
     exp.Explode: "unnest",
+    exp.ArraySize: "array_length",
+    exp.JSONArrayAgg: "json_agg",
+    exp.LogicalAnd: "bool_and",
+    exp.LogicalOr: "bool_or",
+    exp.StrPosition: "strpos",
+    exp.TimeToStr: "to_char",
     exp.ExplodingGenerateSeries: "generate_series",
     exp.GenerateSeries: "generate_series",
 }

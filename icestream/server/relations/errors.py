@@ -53,12 +53,21 @@ def translated(message: str) -> SystemQueryError:
         return SystemQueryError(f"column {found[1]} does not exist", "42703")
     if found := re.search(r'Table "(\w+)" does not have a column named "(\w+)"', text):
         return SystemQueryError(f"column {found[1]}.{found[2]} does not exist", "42703")
+    if found := re.search(r'Ambiguous reference to column name "(\w+)"', text):
+        return SystemQueryError(f'column reference "{found[1]}" is ambiguous', "42702")
+    if found := re.search(r'column "?(\w+)"? must appear in the GROUP BY clause', text):
+        return SystemQueryError(
+            f'column "{found[1]}" must appear in the GROUP BY clause or be used in an aggregate function',
+            "42803",
+        )
     if found := re.search(r'Referenced table "(\w+)" not found', text):
         return SystemQueryError(f'missing FROM-clause entry for table "{found[1]}"', "42P01")
     if found := re.search(
         r"[Ff]unction with name (\w+) does not exist|function matches.* '(\w+)\(", text
     ):
         return unknown_function(f"{found[1] or found[2]}()")
+    if "invalid perl operator" in text:
+        return SystemQueryError(f"invalid regular expression: {text}", "2201B")
     if message.startswith("INTERRUPT"):
         return SystemQueryError("canceling statement due to user request", "57014")
     if message.startswith("Conversion Error"):

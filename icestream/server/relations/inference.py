@@ -95,6 +95,8 @@ class Types:
             case exp.ArrayAgg():
                 inner = node.this
                 return array_of(self.of(inner.this if isinstance(inner, exp.Order) else inner))
+            case exp.Sum():
+                return "int8" if self.of(node.this) in ("int2", "int4") else None
             case exp.DPipe() | exp.Concat():
                 return "text"
             case exp.Literal():
@@ -261,6 +263,6 @@ def _title(node: exp.Expression) -> tuple[str, bool]:
             return _title(node.this.selects[0])
         case exp.Array() | exp.Exists():
             return type(node).__name__.lower(), True
-        case exp.Func() if not isinstance(node, exp.Connector):
+        case exp.Func() if not isinstance(node, exp.Binary):
             return function_name(node), True
     return "?column?", False

@@ -25,6 +25,15 @@ _WHAT = {
 }  # fmt: skip
 _TEXTS = ("text", "varchar", "name", "bpchar")
 _VECTORS = ("int2vector", "oidvector")
+_JOINING = ("array_to_string", "string_agg", "concat_ws")
+_OF_RELATIONS = (
+    "pg_relation_size",
+    "pg_table_size",
+    "pg_total_relation_size",
+    "pg_indexes_size",
+    "pg_relation_filenode",
+)
+"""Functions of a relation, which may be given by its name."""
 _WORDS = (
     "user",
     "current_role",
@@ -210,12 +219,34 @@ class _Rewriter:
             for p in select.expressions
         ]
 
+        grouped = self._grouped(select)
+
         def edit(node: exp.Expression) -> None:
+            for column in grouped:
+                node.args["group"].append("expressions", column)
             for name, projection in zip(titles, list(node.expressions), strict=True):
                 if name and name != "?column?":
                     projection.replace(exp.alias_(projection.copy(), name, quoted=True))
 
         return edit
+
+    def _grouped(self, select: exp.Select) -> list[exp.Expression]:
+        """Columns that GROUP BY leaves out because a relation's OID, which is there, decides them."""
+        group = select.args.get("group")
+        keys = [k for k in group.expressions if isinstance(k, exp.Column)] if group else []
+        tables = {key.table for key in keys if key.name == "oid" and self.types.source(key)}
+        names = {(key.table, key.name) for key in keys}
+        found: dict[tuple[str, str], exp.Expression] = {}
+        for part in (*select.expressions, select.args.get("having"), select.args.get("order")):
+            for column in part.find_all(exp.Column) if tables and part is not None else ():
+                name = (column.table, column.name)
+                if (
+                    column.table in tables
+                    and name not in names
+                    and not column.find_ancestor(exp.AggFunc)
+                ):
+                    found[name] = column.copy()
+        return list(found.values())
 
     def _column(self, column: exp.Column) -> Callable[[exp.Expression], None] | None:
         if not column.table and column.name in _WORDS and not column.this.quoted:
@@ -232,6 +263,10 @@ class _Rewriter:
         target, inner = named(written), self.types.of(cast.this)
         if target is None:
             raise unknown_type(written)
+        if target in REGISTERED and _is_joined(cast):
+            return lambda n: _replace(
+                n, _fn("registered_text", [exp.Literal.string(target), n.this])
+            )
         if target in REGISTERED:
             if inner in ("oid", "int4", "int8", *REGISTERED) or cast.this.is_int:
                 return lambda n: _replace(n, _as(n.this, "UINTEGER"))
@@ -243,6 +278,9 @@ class _Rewriter:
             return lambda n: _replace(
                 n, _fn("registered_text", [exp.Literal.string(inner), n.this])
             )
+        if target in _TEXTS and (inner in _VECTORS or (inner or "").startswith("_")):
+            edges = ("", " ", "") if inner in _VECTORS else ("{", ",", "}")
+            return lambda n: _replace(n, _joined(n.this, *edges))
         if target.startswith("_") and cast.this.is_string:
             return lambda n: _replace(n, _as(_list(n.this.name), duck(target)))
         if target == "numeric":  # its precision, if any, stays
@@ -302,6 +340,16 @@ class _Rewriter:
             )
         if name == "format" and arguments and arguments[0].is_string:
             return lambda n: _replace(n, _formatted(n))
+        if name in ("json_agg", "jsonb_agg"):
+            return lambda n: _replace(
+                n, exp.Anonymous(this="json_group_array", expressions=_arguments(n))
+            )
+        if name == "substring" and len(arguments) == 2 and arguments[1].is_string:
+            return lambda n: _replace(
+                n, exp.Anonymous(this="regexp_extract", expressions=_arguments(n))
+            )
+        if name in _OF_RELATIONS and first == "text":
+            return lambda n: _replace(n, _fn(name, [_relation(n), *_arguments(n)[1:]]))
         if name == "age" and first == "xid":
             return lambda n: _replace(n, exp.Literal.number(1))
         if first in _VECTORS and name == "generate_subscripts":
@@ -321,6 +369,31 @@ class _Rewriter:
         types = [self.types.of(a) or ("int4" if a.is_int else "unknown") for a in _arguments(call)]
         shown = ", ".join(BUILT_IN[type].display for type in types)
         return unknown_function(f"{function_name(call)}({shown})")
+
+
+def _is_joined(node: exp.Expression) -> bool:
+    """Whether a value goes into a text, alone or as an element of an array."""
+    holder = node.parent
+    while isinstance(holder, exp.ArrayAgg | exp.Order | exp.Paren | exp.Array | exp.Distinct):
+        holder = holder.parent
+    return isinstance(holder, exp.Func) and function_name(holder) in _JOINING
+
+
+def _joined(array: exp.Expression, first: str, between: str, last: str) -> exp.Expression:
+    """An array as a text."""
+    text = _fn("array_to_string", [array, exp.Literal.string(between)])
+    return exp.Paren(
+        this=exp.DPipe(
+            this=exp.DPipe(this=exp.Literal.string(first), expression=text),
+            expression=exp.Literal.string(last),
+        )
+    )
+
+
+def _relation(call: exp.Expression) -> exp.Expression:
+    """The OID of the relation whose name is the first argument of a call."""
+    kind, what = exp.Literal.string("regclass"), exp.Literal.string("relation")
+    return _fn("registered", [kind, what, _arguments(call)[0]])
 
 
 def _replace(node: exp.Expression, by: exp.Expression) -> None:

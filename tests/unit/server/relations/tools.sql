@@ -365,3 +365,22 @@ SELECT * FROM current_schema() AS s, generate_series(1, 2) AS g, unnest(ARRAY[5,
 
 -- odd: escapes *
 SELECT relname FROM pg_class WHERE relname LIKE 'pg\_am' AND relname LIKE E'pg\\_am' AND relname NOT LIKE 'x/%' ESCAPE '/'
+
+-- odd: grouped by a key *
+SELECT c.relname, count(*) AS n FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid
+WHERE c.oid = 16393 AND a.attnum > 0 GROUP BY c.oid HAVING c.relkind = 'r' ORDER BY c.relname
+
+-- odd: names in texts *
+SELECT array_to_string(array_agg(oid::regclass), ','), string_agg(oid::regclass::text, ','), min(relname::text || ' ' || oid::regclass)
+FROM pg_class WHERE oid = 16386
+
+-- odd: vectors in texts *
+SELECT indkey::text, indkey::int2[], indkey[0], array_upper(indkey, 1), array_lower(indkey, 1), conkey::text, array_length(conkey, 1)
+FROM pg_index JOIN pg_constraint ON conindid = indexrelid WHERE indrelid = 16398
+
+-- odd: patterns *
+SELECT 'a' ~ 'A', 'a' ~* 'A', 'ab' ~ '^a', 'a' !~ 'b', substring('abc' from '[b-z]+'), regexp_replace('a-b-c', '-', '_', 'g'), rtrim('a;', ';')
+FROM pg_am LIMIT 1
+
+-- odd: sizes by name *
+SELECT pg_relation_size('orders') >= 0, pg_size_pretty(12345678::bigint), sum(relnatts) AS n FROM pg_class WHERE oid = 16386
