@@ -18,7 +18,7 @@ import pyarrow as pa
 from icestream.server.relations import tables
 from icestream.server.relations.catalog import catalog as catalog_of
 from icestream.server.relations.datatypes import duck
-from icestream.server.relations.functions import SCHEMA, macros
+from icestream.server.relations.functions import SCHEMA, all_macros
 from icestream.server.relations.model import Model, Session
 from icestream.server.relations.schema import SCHEMAS, Relation, inside, relations, text
 from icestream.server.relations.settings import settings
@@ -117,7 +117,7 @@ class SystemDatabase:
         for relation in stored:
             columns = ", ".join(f'"{name}" {duck(type)}' for name, type in relation.columns.items())
             made.append(f"CREATE TABLE {relation.place} ({columns})")
-        made += [macro.ddl for macro in macros().values()]
+        made += [macro.ddl for macro in all_macros()]
         for key, query in views.items():
             relation = relations()[key]
             query = re.sub(r"\b(pg_catalog|information_schema)\.(?=\w+ )", r"the_\1.", f"{query} ")

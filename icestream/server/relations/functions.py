@@ -35,6 +35,7 @@ class Macro:
     parameters: str
     result: str | None
     body: str
+    helper: bool = False
 
     def takes(self, count: int) -> bool:
         """Whether it can be called with so many arguments."""
@@ -50,13 +51,23 @@ class Macro:
         return f"CREATE MACRO {SCHEMA}.{self.name}({self.parameters}) AS {body}"
 
 
-_FUNCTION = re.compile(r"^FUNCTION (\w+)\(([^()]*)\) RETURNS ([\w\[\]]+) AS\s(.*?);$", re.M | re.S)
+_FUNCTION = re.compile(
+    r"^(FUNCTION|HELPER) (\w+)\(([^()]*)\) RETURNS ([\w\[\]]+) AS\s(.*?);$", re.M | re.S
+)
 
 
 @cache
 def macros() -> dict[str, Macro]:
-    """All macros by name."""
-    return {
-        name: Macro(name, parameters, None if result == "TABLE" else named(result), body)
-        for name, parameters, result, body in _FUNCTION.findall(text("functions.sql"))
-    }
+    """The macros that clients can call, by name."""
+    return {macro.name: macro for macro in all_macros() if not macro.helper}
+
+
+@cache
+def all_macros() -> tuple[Macro, ...]:
+    """All macros, those that others are made from before them."""
+    return tuple(
+        Macro(
+            name, parameters, None if result == "TABLE" else named(result), body, kind == "HELPER"
+        )
+        for kind, name, parameters, result, body in _FUNCTION.findall(text("functions.sql"))
+    )

@@ -1,22 +1,23 @@
 -- PostgreSQL's system functions, in DuckDB's SQL. What a function looks up is in the_names and the_texts, whose columns
--- end in "_" as parameters do, so that no column of a query is taken for one of theirs.
+-- end in "_" as parameters do, so that no column of a query is taken for one of theirs. Clients
+-- cannot call a HELPER.
 
 -- Names of OIDs, and OIDs of names.
-FUNCTION name_of(kind__, it__) RETURNS text AS
+HELPER name_of(kind__, it__) RETURNS text AS
     (SELECT CASE WHEN list_contains(getvariable('session').path, schema_) THEN short_ ELSE full_ END
     FROM the_names WHERE kind_ = kind__ AND oid_ = it__);
 FUNCTION parse_ident(it__, strict__ := true) RETURNS text[] AS list_transform(
     regexp_extract_all(it__::VARCHAR, '"(?:[^"]|"")*"|[^".]+'),
     lambda each__: CASE WHEN each__[1] = '"' THEN replace(each__[2:-2], '""', '"') ELSE lower(trim(each__)) END);
-FUNCTION folded(it__) RETURNS text AS array_to_string(fn.parse_ident(it__), '.');
-FUNCTION oid_of(kind__, text__) RETURNS oid AS (SELECT arg_min(oid_, coalesce(list_position(getvariable('session').path, schema_), 0))
+HELPER folded(it__) RETURNS text AS array_to_string(fn.parse_ident(it__), '.');
+HELPER oid_of(kind__, text__) RETURNS oid AS (SELECT arg_min(oid_, coalesce(list_position(getvariable('session').path, schema_), 0))
     FROM the_names WHERE (kind_ = kind__ OR kind_ = kind__ || ' alias')
     AND ((raw_ = fn.folded(text__) AND list_contains(getvariable('session').path, schema_)) OR schema_ || '.' || raw_ = fn.folded(text__)));
-FUNCTION registered(kind__, what__, it__) RETURNS oid AS coalesce(try_cast(it__::VARCHAR AS UINTEGER),
+HELPER registered(kind__, what__, it__) RETURNS oid AS coalesce(try_cast(it__::VARCHAR AS UINTEGER),
     CASE WHEN it__::VARCHAR = '-' THEN 0 END, fn.oid_of(kind__, it__),
     CASE WHEN it__ IS NOT NULL THEN error(what__ || ' "' || it__::VARCHAR || '" does not exist') END);
-FUNCTION registered_text(kind__, it__) RETURNS text AS CASE WHEN it__ = 0 THEN '-' ELSE coalesce(fn.name_of(kind__, it__), it__::VARCHAR) END;
-FUNCTION text_of(what__, it__, part__ := 0) RETURNS text AS
+HELPER registered_text(kind__, it__) RETURNS text AS CASE WHEN it__ = 0 THEN '-' ELSE coalesce(fn.name_of(kind__, it__), it__::VARCHAR) END;
+HELPER text_of(what__, it__, part__ := 0) RETURNS text AS
     (SELECT text_ FROM the_texts WHERE what_ = what__ AND oid_ = it__ AND part_ = part__);
 FUNCTION to_regclass(name__) RETURNS regclass AS fn.oid_of('regclass', name__);
 FUNCTION to_regtype(name__) RETURNS regtype AS fn.oid_of('regtype', name__);
@@ -162,10 +163,10 @@ FUNCTION array_to_string(it__, between__, null__ := NULL) RETURNS text AS
         CASE WHEN it__ IS NOT NULL THEN '' END);
 FUNCTION array_remove(it__, gone__) RETURNS anyarray AS list_filter(it__, lambda each__: each__ IS DISTINCT FROM gone__);
 FUNCTION generate_subscripts(it__, dimension__) RETURNS int4 AS unnest(range(1, len(it__) + 1));
-FUNCTION vector_subscripts(it__) RETURNS int4 AS unnest(range(len(it__)));
+HELPER vector_subscripts(it__) RETURNS int4 AS unnest(range(len(it__)));
 FUNCTION _pg_expandarray(it__) RETURNS record AS
     unnest(list_transform(range(len(it__)), lambda each__: {'x': it__[each__ + 1], 'n': (each__ + 1)::INTEGER}));
-FUNCTION expanded(it__) RETURNS TABLE AS SELECT unnest(it__) AS x, unnest(range(1, len(it__) + 1)) AS n;
+HELPER expanded(it__) RETURNS TABLE AS SELECT unnest(it__) AS x, unnest(range(1, len(it__) + 1)) AS n;
 FUNCTION clock_timestamp() RETURNS timestamptz AS now();
 FUNCTION statement_timestamp() RETURNS timestamptz AS now();
 FUNCTION transaction_timestamp() RETURNS timestamptz AS now();

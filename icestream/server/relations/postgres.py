@@ -52,7 +52,7 @@ def pg_class(catalog: Catalog) -> Iterator[Row]:
             "oid": each.oid, "relname": each.name, "relnamespace": catalog.schemas[each.schema],
             "relowner": catalog.owners.get(each.owner, 10), "relkind": kind, "relnatts": len(each.columns),
             "relam": {"r": _HEAP, "m": _HEAP, "i": _BTREE}.get(kind, 0), "relhasindex": each.oid in indexed,
-            "reltuples": float(-1 if each.rows is None else each.rows), "relfilenode": each.oid,
+            "reltuples": float(-1 if each.rows is None else each.rows), "relfilenode": each.oid if kind in "rmi" else 0,
             "relhasrules": kind in "vm", "relreplident": "d" if kind in "rm" else "n",
         }  # fmt: skip
     for each in catalog.keyed():

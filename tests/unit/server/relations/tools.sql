@@ -384,3 +384,34 @@ FROM pg_am LIMIT 1
 
 -- odd: sizes by name *
 SELECT pg_relation_size('orders') >= 0, pg_size_pretty(12345678::bigint), sum(relnatts) AS n FROM pg_class WHERE oid = 16386
+
+-- standard: tables *
+SELECT * FROM information_schema.tables WHERE table_schema IN ('public', 'staging') AND table_type = 'BASE TABLE'
+
+-- standard: columns *
+SELECT * FROM information_schema.columns WHERE table_schema IN ('public', 'staging') AND table_name NOT IN ('totals', 'large_orders')
+
+-- standard: constraints *
+SELECT * FROM information_schema.table_constraints WHERE table_schema IN ('public', 'staging') AND constraint_type <> 'CHECK'
+
+-- standard: columns of keys *
+SELECT * FROM information_schema.key_column_usage WHERE table_schema IN ('public', 'staging')
+
+-- standard: columns of constraints *
+SELECT * FROM information_schema.constraint_column_usage WHERE table_schema IN ('public', 'staging')
+
+-- standard: references *
+SELECT * FROM information_schema.referential_constraints
+
+-- catalog: attributes *
+SELECT * FROM pg_attribute WHERE attrelid IN (16386, 16393, 16398, 16405, 16409, 16415) AND attnum > 0
+
+-- catalog: types *
+SELECT oid, typname, typlen, typbyval, typtype, typcategory, typispreferred, typisdefined, typdelim, typrelid, typelem, typarray,
+  typinput, typoutput, typreceive, typsend, typalign, typstorage, typnotnull, typbasetype, typtypmod, typndims, typcollation
+FROM pg_type WHERE typname IN ('bool', 'int2', 'int4', 'int8', 'float4', 'float8', 'numeric', 'varchar', 'text', 'bytea', 'date', 'time',
+  'timestamp', 'timestamptz', 'interval', 'jsonb', '_varchar', '_numeric', 'oid', 'name', 'char', 'int2vector', 'regproc', 'uuid', 'json', 'xid')
+
+-- catalog: tables, indexes, views of them *
+SELECT t.*, i.indexname, i.indexdef FROM pg_tables t LEFT JOIN pg_indexes i USING (schemaname, tablename)
+WHERE schemaname IN ('public', 'staging')
