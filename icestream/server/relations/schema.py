@@ -14,7 +14,7 @@ from importlib.resources import files
 from icestream.server.relations.datatypes import named
 
 SCHEMAS = ("pg_catalog", "information_schema", "rw_catalog")
-"""The schemas of the system, in the order in which names without a schema are looked for in the first."""
+"""The schemas of the system."""
 
 _FIRST_OID = 12000
 
@@ -65,17 +65,6 @@ def relation(schema: str | None, name: str) -> Relation | None:
     if schema is None:
         return relations().get(("pg_catalog", name)) or relations().get(("rw_catalog", name))
     return relations().get((schema, name))
-
-
-@cache
-def column_types() -> dict[str, str]:
-    """The type of each column name that means the same in every relation of pg_catalog."""
-    types: dict[str, set[str]] = {}
-    for (schema, _), each in relations().items():
-        if schema == "pg_catalog":
-            for name, type in each.columns.items():
-                types.setdefault(name, set()).add(type)
-    return {name: next(iter(found)) for name, found in types.items() if len(found) == 1}
 
 
 def text(file: str) -> str:

@@ -12,6 +12,11 @@ VIEW pg_catalog.pg_matviews AS SELECT n.nspname, c.relname, fn.pg_get_userbyid(c
 VIEW pg_catalog.pg_indexes AS SELECT n.nspname, c.relname, i.relname, NULL, fn.pg_get_indexdef(i.oid)
     FROM pg_catalog.pg_index x JOIN pg_catalog.pg_class c ON c.oid = x.indrelid
     JOIN pg_catalog.pg_class i ON i.oid = x.indexrelid JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace;
+VIEW pg_catalog.pg_stat_user_tables AS SELECT c.oid, n.nspname, c.relname, 0, 0, 0, 0, 0, 0, 0, 0, greatest(c.reltuples, 0)::BIGINT,
+    0, 0, 0, NULL, NULL, NULL, NULL, 0, 0, 0, 0
+    FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+    WHERE c.relkind IN ('r', 'm') AND c.oid >= 16384;
+VIEW pg_catalog.pg_stat_all_tables AS SELECT * FROM pg_catalog.pg_stat_user_tables;
 VIEW pg_catalog.pg_timezone_names AS SELECT name, abbrev, utc_offset, is_dst FROM pg_timezone_names();
 
 VIEW information_schema.information_schema_catalog_name AS SELECT fn.current_database();
