@@ -50,7 +50,8 @@ class SystemDatabase:
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._model: Model | None = None
+        self._loaded: dict[str, list[object]] = {}
+        """The parts of a model that each relation was made from."""
         self._started = datetime.now(UTC)
         self._connection = duckdb.connect(":memory:", config=_CONFIG)
         self._enter(self._connection, Model(), Session())
@@ -59,12 +60,10 @@ class SystemDatabase:
         self._connection.execute("SET GLOBAL enable_external_access = false")
         self._connection.execute("SET GLOBAL lock_configuration = true")
 
-    def cursor(self, model: Model, session: Session) -> duckdb.DuckDBPyConnection:
-        """A connection on which the relations are those of the model, as the session sees them."""
+    def cursor(self, model: Model, session: Session, sql: str) -> duckdb.DuckDBPyConnection:
+        """A connection on which the relations that a query names are the model's, as the session sees them."""
         with self._lock:
-            if model is not self._model:
-                self._load(model)
-                self._model = model
+            self._load(model, sql)
             cursor = self._connection.cursor()
         self._enter(cursor, model, session)
         return cursor
@@ -88,21 +87,34 @@ class SystemDatabase:
             [list(known), list(known.values())],
         )
 
-    def _load(self, model: Model) -> None:
-        catalog, before = catalog_of(model), self._model
+    def _load(self, model: Model, sql: str) -> None:
+        changed = {}
+        for name, (_, parts) in tables.STORED.items():
+            if name not in tables.RESTLESS or name in sql:
+                now = [getattr(model, part) for part in parts]
+                if self._loaded.get(name) != now:
+                    changed[name] = now
+        if not changed:
+            return
+        catalog = catalog_of(model)
+        incoming = {
+            name: tables.columns(tables.stored(name), list(tables.STORED[name][0](catalog)))
+            for name in changed
+        }
         self._connection.execute("BEGIN")
-        for name, (rows, parts) in tables.STORED.items():
-            if before is None or any(getattr(model, p) != getattr(before, p) for p in parts):
-                relation = tables.stored(name)
-                self._replace(relation, tables.columns(relation, rows(catalog)))
+        try:
+            for name, columns in incoming.items():
+                self._replace(tables.stored(name), columns)
+        except BaseException:
+            self._connection.execute("ROLLBACK")
+            raise
         self._connection.execute("COMMIT")
+        self._loaded |= changed
 
     def _replace(self, relation: Relation, columns: list[tuple[str, str, list[Any]]]) -> None:
-        incoming = pa.table(
-            {name: pa.array(values, _arrow(type)) for name, type, values in columns}
-        )
-        self._connection.register("incoming", incoming)
+        arrays = {name: pa.array(values, _arrow(type)) for name, type, values in columns}
         typed = ", ".join(f'"{name}"::{type} AS "{name}"' for name, type, _ in columns)
+        self._connection.register("incoming", pa.table(arrays))
         self._connection.execute(
             f"CREATE OR REPLACE TABLE {relation.place} AS SELECT {typed} FROM incoming"
         )

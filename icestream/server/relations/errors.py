@@ -37,7 +37,7 @@ _TRANSLATIONS = (
     (r'^function ".*" does not exist$', "", "42883"),
     (r'^schema ".*" does not exist$', "", "3F000"),
     (r'Referenced column "([^"]+)"', 'column "{}" does not exist', "42703"),
-    (r'does not have a column named "([^"]+)"', 'column "{}" does not exist', "42703"),
+    (r'"([^"]+)" does not have a column named "([^"]+)"', "column {}.{} does not exist", "42703"),
     (
         r'Ambiguous reference to column name "([^"]+)"',
         'column reference "{}" is ambiguous',

@@ -81,7 +81,7 @@ class SystemRelations:
         """
         rewritten = _rewritten(sql)
         values = _values(rewritten, parameters)
-        with self._database.cursor(self._model(), session) as cursor:
+        with self._database.cursor(self._model(), session, rewritten.sql) as cursor:
             if running:
                 running(cursor.interrupt)
             columns, rows = _run(cursor, rewritten, values)
@@ -98,7 +98,7 @@ class SystemRelations:
             rewritten.outputs,
             rewritten.settings,
         )
-        with self._database.cursor(self._model(), session) as cursor:
+        with self._database.cursor(self._model(), session, rewritten.sql) as cursor:
             columns, _ = _run(cursor, empty, [None] * len(rewritten.parameters))
         return Description(tuple(map(ours, rewritten.parameters)), columns)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 from icestream.server.relations import lookups, postgres, risingwave
@@ -12,6 +11,15 @@ from icestream.server.relations.schema import Relation, relations
 
 STORED = postgres.STORED | risingwave.STORED | lookups.STORED
 """The relations that have rows: what gives them, and the parts of a model that they are made from."""
+
+RESTLESS = (
+    "pg_stat_activity",
+    "rw_ddl_progress",
+    "rw_event_logs",
+    "rw_iceberg_files",
+    "rw_iceberg_snapshots",
+)
+"""Relations that change all the time, and that no other is made from: filled only for queries that name them."""
 
 
 def stored(name: str) -> Relation:
@@ -28,9 +36,8 @@ _EMPTY = {
 } | dict.fromkeys(REGISTERED, 0)  # fmt: skip
 
 
-def columns(relation: Relation, rows: Iterable[Row]) -> list[tuple[str, str, list[Any]]]:
+def columns(relation: Relation, rows: list[Row]) -> list[tuple[str, str, list[Any]]]:
     """Rows → (name, DuckDB's type, values) of every column of a relation."""
-    rows = list(rows)
     empty = _EMPTY if relation.schema == "pg_catalog" else {}
     return [
         (name, duck(type), [row.get(name, empty.get(type)) for row in rows])

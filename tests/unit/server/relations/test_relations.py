@@ -213,6 +213,12 @@ def test_the_session(rich: SystemRelations) -> None:
     assert rows(rich, "SELECT current_setting('TimeZone')") == [("Europe/Vienna",)]
 
 
+def test_no_search_path(world: SystemRelations) -> None:
+    sql = "SELECT current_schema(), current_schemas(false), current_schemas(true), 'public.orders'::regclass, to_regclass('orders')"
+    found = world.query(sql, (), Session(search_path=())).rows
+    assert found == [(None, [], ["pg_catalog"], "public.orders", None)]
+
+
 def test_set_config_is_handed_on(world: SystemRelations) -> None:
     result = world.query(
         "SELECT set_config('search_path', $1, false), set_config('jit', 'off', true)", ["a, b"]
@@ -248,7 +254,7 @@ def test_parameters_are_values_or_texts(world: SystemRelations, values: tuple[ob
         ("SELECT pg_nothing(oid, 1, 'x') FROM pg_class", "42883", "function pg_nothing(oid, integer, text) does not exist"),
         ("SELECT * FROM read_csv('/etc/passwd'), pg_class", "42883", None),
         ("SELECT nothing FROM pg_class", "42703", 'column "nothing" does not exist'),
-        ("SELECT c.nothing FROM pg_class c", "42703", 'column "nothing" does not exist'),
+        ("SELECT c.nothing FROM pg_class c", "42703", "column c.nothing does not exist"),
         ("SELECT x.oid FROM pg_class c", "42P01", 'missing FROM-clause entry for table "x"'),
         ("SELECT 'nothing'::regclass", "42P01", 'relation "nothing" does not exist'),
         ("SELECT 'nothing'::regtype", "42704", 'type "nothing" does not exist'),
@@ -372,10 +378,25 @@ def test_the_model_is_read_afresh() -> None:
     model[0] = replace(MODEL, objects=(*MODEL.objects, Object(20000, "new", "table")))
     assert relations.query(sql).rows == sorted([*before, ("new",)])
     model[0] = replace(model[0], jobs=(Job(5, "x", "1%", AT),))
+    assert relations.query(sql).rows == sorted([*before, ("new",)])
     assert relations.query("SELECT ddl_id FROM rw_ddl_progress").rows == [(5,)]
     model[0] = Model()
     assert relations.query(sql).rows == []
-    assert len(asked) == 4
+    assert len(asked) == 5
+
+
+def test_a_broken_model_does_no_harm() -> None:
+    model = [MODEL]
+    relations = SystemRelations(lambda: model[0])
+    before = rows(relations, "SELECT count(*) FROM pg_class")
+    model[0] = replace(MODEL, objects=(Object(20000, "lost", "table", "no such schema"),))
+    with pytest.raises(KeyError):
+        relations.query("SELECT 1 FROM pg_class")
+    model[0] = replace(MODEL, objects=(Object(-1, "odd", "table"),))
+    with pytest.raises(OverflowError):
+        relations.query("SELECT 1 FROM pg_class")
+    model[0] = MODEL
+    assert rows(relations, "SELECT count(*) FROM pg_class") == before
 
 
 def test_threads_see_whole_models() -> None:
