@@ -1,0 +1,23 @@
+"""How PostgreSQL prints names: quoted where they would be read as something else."""
+
+from __future__ import annotations
+
+from icestream.types import quote as quoted_by_letters
+
+RESERVED = frozenset(
+    """
+    all analyse analyze and any array as asc asymmetric authorization binary both case cast check collate collation
+    column concurrently constraint create cross current_catalog current_date current_role current_schema current_time
+    current_timestamp current_user default deferrable desc distinct do else end except false fetch for foreign freeze
+    from full grant group having ilike in initially inner intersect into is isnull join lateral leading left like
+    limit localtime localtimestamp natural not notnull null offset on only or order outer overlaps placing primary
+    references returning right select session_user similar some symmetric table tablesample then to trailing true
+    union unique user using variadic verbose when where window with
+    """.split()  # noqa: SIM905
+)
+"""The words that cannot be a name without quotes."""
+
+
+def quote(name: str) -> str:
+    """A name as a definition shows it."""
+    return f'"{name}"' if name in RESERVED else quoted_by_letters(name)
