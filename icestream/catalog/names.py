@@ -22,6 +22,7 @@ from icestream.plan.linear import relations_read
 from icestream.plan.logical import Node
 from icestream.plan.query import Relation
 from icestream.plan.stages import Known
+from icestream.plan.watermarks import Closings, closings
 from icestream.sql import statements as st
 
 
@@ -86,10 +87,15 @@ class Names:
                 found[dead_key(o.key)] = Known()
         return found
 
-    def marks(self) -> dict[str, str]:
-        """The watermark's column of everything that has one."""
-        objects = [o for o in self.objects.values() if isinstance(o, Source | Table)]
-        return {o.key: o.watermark.column for o in objects if o.watermark is not None}
+    def marks(self) -> dict[str, str | Closings]:
+        """The watermark's column of everything that has one; of views over such, when their rows are final."""
+        found: dict[str, str | Closings] = {}
+        for object in self.objects.values():
+            if isinstance(object, Source | Table) and object.watermark is not None:
+                found[object.key] = object.watermark.column
+            elif isinstance(object, MaterializedView) and (own := closings(object.query, found)):
+                found[object.key] = own
+        return found
 
     def keys(self) -> dict[str, tuple[str, ...]]:
         """The keys of what has one."""

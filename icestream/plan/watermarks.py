@@ -69,19 +69,21 @@ class Closing:
 
 
 Closings = dict[str, Closing]
+Marks = Mapping[str, str | Closings]
+"""By relation: the column that a watermark is declared for; of a view, when its rows are final, by column."""
 
 
-def closing(node: Node, marks: Mapping[str, str]) -> Closing | None:
+def closing(node: Node, marks: Marks) -> Closing | None:
     """When the rows of a plan are final, or None if they never are.
 
-    `marks` has the watermark's column for every relation that has one, by the relation's key, and only relations whose
-    late rows are dropped. The end of a window goes before other columns that say the same.
+    `marks` has every relation with a watermark by its key, and only relations whose late rows are dropped. The end of
+    a window goes before other columns that say the same.
     """
-    found = _closings(node, marks).values()
+    found = closings(node, marks).values()
     return min(found, key=lambda c: (not c.inclusive, _size(c.bound)), default=None)
 
 
-def watermarks_read(node: Node, marks: Mapping[str, str]) -> tuple[str, ...]:
+def watermarks_read(node: Node, marks: Marks) -> tuple[str, ...]:
     """The relations whose watermarks a plan waits for, each once; not those that a temporal join looks up."""
     return tuple(dict.fromkeys(key for key in _relations(node) if key in marks))
 
@@ -101,29 +103,27 @@ def _size(expr: Expr) -> int:
 # -- one node -------------------------------------------------------------------------------------
 
 
-def _closings(node: Node, marks: Mapping[str, str], given: Sequence[Expr] = ()) -> Closings:
+def closings(node: Node, marks: Marks, given: Sequence[Expr] = ()) -> Closings:
     """All columns of the node that say when its rows are final; only those count for which what is `given` is true."""
     match node:
         case Scan():
-            column = marks.get(node.relation)
-            own = [i for i in node.items if isinstance(i.expr, ColumnRef) and i.expr.name == column]
-            return _named(Closing(i.name, ColumnRef(i.expr.type, WATERMARK), False) for i in own)
+            return _named(_scanned(node, marks.get(node.relation, {})))
         case Filter() | Unnest() if not all(is_pure(e) for e in node.exprs):
             return {}  # what it gives for an old row changes as time passes
         case Filter():
-            return _closings(node.input, marks, (*given, *conjuncts(node.condition)))
+            return closings(node.input, marks, (*given, *conjuncts(node.condition)))
         case Order() | Distinct() | Unnest():
-            return _closings(node.inputs[0], marks)
+            return closings(node.inputs[0], marks)
         case Project():
-            return _items(node.items, _closings(node.input, marks))
+            return _items(node.items, closings(node.input, marks))
         case Aggregate():
-            return _items(node.groups, _closings(node.input, marks))
+            return _items(node.groups, closings(node.input, marks))
         case DistinctOn():
-            return _among(node.keys, _closings(node.input, marks))
+            return _among(node.keys, closings(node.input, marks))
         case Window():
-            return _window(node, _closings(node.input, marks))
+            return _window(node, closings(node.input, marks))
         case WindowTable():
-            return _window_table(node, _closings(node.input, marks))
+            return _window_table(node, closings(node.input, marks))
         case SetOperation():
             return _set_operation(node, marks)
         case Join():
@@ -131,8 +131,17 @@ def _closings(node: Node, marks: Mapping[str, str], given: Sequence[Expr] = ()) 
     return {}
 
 
-def _named(closings: Iterable[Closing]) -> Closings:
-    return {c.column: c for c in closings}
+def _scanned(node: Scan, mark: str | Closings) -> Iterator[Closing]:
+    for item in node.items:
+        if isinstance(item.expr, ColumnRef):
+            if item.expr.name == mark:
+                yield Closing(item.name, ColumnRef(item.expr.type, WATERMARK), False)
+            elif not isinstance(mark, str) and item.expr.name in mark:
+                yield replace(mark[item.expr.name], column=item.name)
+
+
+def _named(found: Iterable[Closing]) -> Closings:
+    return {c.column: c for c in found}
 
 
 def _items(items: Iterable[Item], below: Closings) -> Closings:
@@ -247,10 +256,10 @@ def _sessions(node: Window, below: Closings) -> Closings:
 # -- several inputs -------------------------------------------------------------------------------
 
 
-def _set_operation(node: SetOperation, marks: Mapping[str, str]) -> Closings:
+def _set_operation(node: SetOperation, marks: Marks) -> Closings:
     """A column that closes alike in every branch whose rows change at all."""
     moving = [b for b in node.branches if not is_constant(b)]
-    branches = [(b.names, _closings(b, marks)) for b in moving]
+    branches = [(b.names, closings(b, marks)) for b in moving]
     found: list[Closing] = []
     for place, column in enumerate(node.outputs):
         each = [known.get(names[place]) for names, known in branches]
@@ -261,11 +270,11 @@ def _set_operation(node: SetOperation, marks: Mapping[str, str]) -> Closings:
     return _named(found)
 
 
-def _join(node: Join, marks: Mapping[str, str], given: Sequence[Expr]) -> Closings:
+def _join(node: Join, marks: Marks, given: Sequence[Expr]) -> Closings:
     """A pair is final once both of its rows are: the condition must say that the one follows from the other."""
     pairs = node.kind in ("inner", "cross")
     tests = (*(given if pairs else ()), *conjuncts(node.condition))
-    left, right = (_closings(side, marks, tests if pairs else ()) for side in node.inputs)
+    left, right = (closings(side, marks, tests if pairs else ()) for side in node.inputs)
     if node.temporal or (is_constant(node.right) and node.kind not in ("right", "full")):
         return left
     if is_constant(node.left) and pairs:

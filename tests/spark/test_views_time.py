@@ -137,6 +137,10 @@ def test_windows_show_once_when_they_close(kind: str, spark: SparkSession, tmp_p
         FROM {TUMBLED.format("clicks")} EMIT ON WINDOW CLOSE;
       CREATE MATERIALIZED VIEW open AS SELECT window_start, who, count(*) AS n FROM {TUMBLED.format("clicks")};
       CREATE MATERIALIZED VIEW passed AS SELECT id, at FROM clicks EMIT ON WINDOW CLOSE;
+      CREATE MATERIALIZED VIEW people AS SELECT window_start, count(DISTINCT who) AS n
+        FROM TUMBLE(clicks, at, INTERVAL '10 minutes') GROUP BY window_start HAVING count(*) > 0 EMIT ON WINDOW CLOSE;
+      CREATE MATERIALIZED VIEW over_open AS SELECT window_start, sum(n) AS n FROM open GROUP BY window_start
+        EMIT ON WINDOW CLOSE;
       CREATE SINK closed_sink AS SELECT window_end, who, count(*) AS n FROM {TUMBLED.format("clicks")}
         EMIT ON WINDOW CLOSE WITH (connector = 'iceberg', type = 'append-only', database.name = 'out',
         table.name = 'closed', create_table_if_not_exists = 'true', commit_checkpoint_interval = 1);
@@ -182,6 +186,12 @@ def test_windows_show_once_when_they_close(kind: str, spark: SparkSession, tmp_p
         (state,) = hidden(running.home, "closed")
         kept = lake_table(running.home, state).scan().to_arrow()
         assert set(kept["window_start"].to_pylist()) == {at("20"), None}, "only what is open"
+        assert running.content("people") == rows((at("0"), 2), (at("10"), 1))
+        assert running.content("over_open") == rows((at("0"), 4), (at("10"), 2))
+        for state in hidden(running.home, "people"):
+            kept = lake_table(running.home, state).scan().to_arrow()
+            assert set(kept["window_start"].to_pylist()) <= {at("20"), None}, state
+        assert len(hidden(running.home, "people")) > 1
         if kind == "TABLE":
             ids = lake_table(running.home, "public.clicks").scan().to_arrow()["id"].to_pylist()
             assert sorted(ids) == [1, 2, 3, 4, 6, 8, 10, 11, 12], "late rows are not in the table"
