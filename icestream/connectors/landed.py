@@ -8,6 +8,7 @@ must belong together: a checkpoint that is lost while the table has rows is an e
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import time
 import uuid
@@ -53,7 +54,9 @@ class LandedSource(Source):
         self.spark = context.spark
         self.lake = context.lake
         self.format = context.settings.string("format")
-        self.options = context.settings.under("option.")
+        self.options = dict(context.settings.under("option."))
+        if os.path.islink(path := self.options.get("path", "")):
+            self.options["path"] = os.path.realpath(path)  # a folder behind a link is not listed
         self.interval = context.settings.number("landing.interval")
         self.columns = [(c.name, c.type) for c in context.columns if c.generated is None]
         self.table = context.lake.table(LAKE, SYSTEM, landed_table(context.key), owned=False)

@@ -21,8 +21,6 @@ LAKE = "lake"
 SYSTEM = "icestream"
 """The namespace of the engine's own tables: epoch logs, ledgers."""
 OWNER = "icestream.object"
-SQLITE = ("busy_timeout=60000", "journal_mode=WAL", "synchronous=NORMAL")
-"""A loss of power may take the last commits, all from one on: the epoch log's as well, so nothing is half there."""
 
 TABLE_PROPERTIES = {
     "write.metadata.previous-versions-max": "20",
@@ -57,7 +55,7 @@ def embedded(home: Home) -> CatalogSpec:
         LAKE,
         {
             "type": "jdbc",
-            "uri": f"jdbc:sqlite:{home.lake_catalog}?{'&'.join(SQLITE)}",
+            "uri": f"jdbc:sqlite:{home.lake_catalog}?busy_timeout=60000&journal_mode=WAL",
             "jdbc.schema-version": "V1",
             "warehouse": home.warehouse.as_uri(),
         },

@@ -219,7 +219,7 @@ def rows_at(
         rest = Bits()
         rest.add_range(0, file.rows)
         others.append((file, rest - bits))
-    masks = vectors.write_vectors(java, others, table.jvm)
+    masks = vectors.write_vectors(java, others, table.jvm, remember=False)
     tasks = [_task(java, f, [m], table.jvm) for (f, _), m in zip(others, masks, strict=True)]
     try:
         with _scan(table, java, tasks) as frame:

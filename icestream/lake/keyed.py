@@ -196,8 +196,8 @@ class KeyedTable:
     ) -> StagedChanges | None:
         """The same by the driver itself, for few changes; None if they come to more than that."""
         rows = frame.filter(F.col(OP) != TRUNCATE)
-        collected = (rows.limit(small.AT_MOST + 1) if changes.unbounded else rows).toArrow()
-        if len(collected) > small.AT_MOST:
+        collected = small.collected(rows, bounded=not changes.unbounded)
+        if collected is None:
             return None
         for _ in range(ATTEMPTS):
             found: _Sum[dict[int, Bits]] = _Sum({}, _Union().addInPlace)

@@ -11,13 +11,14 @@ import json
 import re
 import uuid
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pyspark.sql import DataFrame
 
 from icestream.lake.files import LiveFile, RecentFiles, recent
 from icestream.lake.jvm import JavaObject
+from icestream.lake.recent import Recent
 from icestream.lake.staging import LINEAGE, Staged
 from icestream.lake.table import LakeTable
 from icestream.lake.vectors import Bits
@@ -28,6 +29,8 @@ AT_MOST = 50_000
 """Rows that few changes may come to before Spark takes over."""
 READABLE = 1_000_000
 """Bytes of data files that the driver reads at once."""
+KEPT = 64 << 20
+"""Bytes of data files, as read, that are kept in memory."""
 HOT = 5_000
 """Rows of a table that the driver hands to Spark itself instead of having it scanned."""
 
@@ -104,6 +107,18 @@ def write(table: LakeTable, java: JavaObject, schema: pa.Schema, rows: pa.Table)
     return Staged([file], len(rows), len(out.getvalue()))
 
 
+def collected(rows: DataFrame, *, bounded: bool = False) -> pa.Table | None:
+    """Rows that are said to be few; None if they are more, or larger, than the driver takes. `bounded`: their number is
+    known to be small."""
+    try:
+        found = (rows if bounded else rows.limit(AT_MOST + 1)).toArrow()
+    except Exception as error:
+        if "maxResultSize" in str(error):
+            return None
+        raise
+    return found if len(found) <= AT_MOST else None
+
+
 def read(schema: pa.Schema, chosen: Sequence[tuple[LiveFile, Bits | None]]) -> pa.Table | None:
     """Rows at chosen positions of data files (None: all of them), with the table's columns; None if that is too much
     for the driver, or if a file is not like the table is now."""
@@ -144,13 +159,16 @@ def _file(location: str, schema: pa.Schema) -> pa.Table | None:
     return _read_file(location, ids, tuple(schema.names), types)
 
 
-@lru_cache(maxsize=1024)
 def _read_file(
     location: str, ids: tuple[int, ...], shown: tuple[str, ...], types: tuple[pa.DataType, ...]
 ) -> pa.Table | None:
-    """The columns of a data file. It never changes, and is small, so it is kept."""
+    """The columns of a data file. It never changes, and is small, so it is kept for a while."""
     if not location.startswith(("file:", "/")):
         return None
+    at = (location, ids, shown, types)
+    known = _files.get(at)
+    if known is not None:
+        return known
     path = "/" + location.removeprefix("file:").lstrip("/")
     found = pq.ParquetFile(path)
     names = _names(found.schema_arrow)
@@ -158,7 +176,12 @@ def _read_file(
         return None
     table = found.read(columns=[names[i] for i in ids])
     columns = [table[names[i]].cast(x) for i, x in zip(ids, types, strict=True)]
-    return pa.table(columns, pa.schema(list(zip(shown, types, strict=True))))
+    made = pa.table(columns, pa.schema(list(zip(shown, types, strict=True))))
+    _files.keep(at, made, made.nbytes)
+    return made
+
+
+_files: Recent[tuple[object, ...], pa.Table] = Recent(KEPT)
 
 
 def _plain(schema: pa.Schema) -> pa.Schema:

@@ -71,8 +71,8 @@ class LakeTable:
     def load(self) -> JavaObject:
         """The Java table, fresh from its catalog."""
         try:
-            self._seen = self.jvm.load(self.sql)
-            return self._seen
+            java = self._seen = self.jvm.load(self.sql)
+            return java
         except (Py4JJavaError, PySparkException) as error:
             if is_missing(error):
                 raise LakeError(
@@ -164,13 +164,13 @@ class LakeTable:
             operation.validateWith(HeadGuard(base))
             try:
                 operation.commit()
+                faults.reach("commit-sent")
+                head = java.currentSnapshot()  # it looks again after the commit
             except Py4JJavaError as error:
                 failure = error
                 if attempt:
                     time.sleep(min(0.05 * 2**attempt, 2.0))
                 continue
-            faults.reach("commit-sent")
-            head = java.currentSnapshot()  # it has looked again after the commit
             if head is not None and head.summary().get(STAMP) == stamp.to_json():
                 return int(head.snapshotId())
         java = self.load()

@@ -12,10 +12,8 @@ import json
 import struct
 import uuid
 import zlib
-from collections import OrderedDict
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from threading import Lock
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -23,6 +21,7 @@ import pyarrow.parquet as pq
 from pyroaring import BitMap64
 
 from icestream.lake.jvm import JavaObject, Jvm
+from icestream.lake.recent import Recent
 
 if TYPE_CHECKING:
     from icestream.lake.files import LiveFile
@@ -48,45 +47,21 @@ def read(java: JavaObject, deletes: Sequence[JavaObject], location: str, jvm: Jv
     at = _place(deletes[0]) if alone else None
     known = _recent.get(at) if at is not None else None
     if known is not None:
-        return known
+        return known.copy()
     files = jvm.list(deletes)
     loader = jvm.iceberg.data.BaseDeleteLoader(_Opener(java.io()))
     index = loader.loadPositionDeletes(files, location)
     bits = Bits() if index.isEmpty() else decode(bytes(index.serialize().array()))
     if at is not None:
-        _recent.keep(at, bits)
+        _remember(at, bits)
     return bits
 
 
-class _Recent:
-    """Vectors that were read or written last. A vector's file never changes, so what is known of it stays true."""
-
-    def __init__(self, size: int) -> None:
-        self.size = size
-        self._known: OrderedDict[tuple[str, int], tuple[Bits, int]] = OrderedDict()
-        self._bytes = 0
-        self._lock = Lock()
-
-    def get(self, at: tuple[str, int]) -> Bits | None:
-        """The vector at a place, as a copy."""
-        with self._lock:
-            found = self._known.get(at)
-            if found is None:
-                return None
-            self._known.move_to_end(at)
-            return found[0].copy()
-
-    def keep(self, at: tuple[str, int], bits: Bits) -> None:
-        """Remember a vector; forget the oldest ones beyond the size, in bytes."""
-        size = len(bits.serialize())
-        with self._lock:
-            self._bytes += size - self._known.pop(at, (None, 0))[1]
-            self._known[at] = (bits.copy(), size)
-            while self._bytes > self.size:
-                self._bytes -= self._known.popitem(last=False)[1][1]
+_recent: Recent[tuple[str, int], Bits] = Recent(REMEMBERED)
 
 
-_recent = _Recent(REMEMBERED)
+def _remember(at: tuple[str, int], bits: Bits) -> None:
+    _recent.keep(at, bits.copy(), len(bits.serialize()))
 
 
 def _place(delete: JavaObject) -> tuple[str, int]:
@@ -121,7 +96,7 @@ def decode(blob: bytes) -> Bits:
 
 
 def write_vectors(
-    java: JavaObject, marked: Sequence[tuple[LiveFile, Bits]], jvm: Jvm
+    java: JavaObject, marked: Sequence[tuple[LiveFile, Bits]], jvm: Jvm, *, remember: bool = True
 ) -> list[JavaObject]:
     """A Puffin file with a vector for each data file; gives the delete files to commit."""
     provider, access = java.locationProvider(), java.io()
@@ -135,7 +110,8 @@ def write_vectors(
         out = access.newOutputFile(location).createOrOverwrite()
         out.write(content)
         out.close()
-        _recent.keep((location, len(PUFFIN)), bits)
+        if remember:
+            _remember((location, len(PUFFIN)), bits)
         return (
             describe(file, location, len(content), len(bits))
             .withContentOffset(len(PUFFIN))

@@ -10,16 +10,21 @@ from __future__ import annotations
 import gc
 import socket
 import sys
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
-ARCHIVES = (".zip", ".jar", ".egg")
+ARCHIVES = ("pyspark.zip", "py4j-", "spark-core_")
 QUICKLY: int | None = getattr(socket, "TCP_QUICKACK", None)
 
 
 def leave_archives() -> None:
-    """Take archives off the path, and forget that they were ever looked into."""
-    sys.path[:] = [path for path in sys.path if not path.endswith(ARCHIVES)]
+    """Take Spark's archives off the path, and forget that they were ever looked into, if it is installed beside them."""
+    before = list(sys.path)
+    sys.path[:] = [path for path in before if not Path(path).name.startswith(ARCHIVES)]
     sys.path_importer_cache.clear()
+    if any(find_spec(name) is None for name in ("pyspark", "py4j")):
+        sys.path[:] = before
 
 
 def at_once(work: Any) -> Any:

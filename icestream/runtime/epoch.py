@@ -32,7 +32,7 @@ from icestream.lake.staging import Staged, stage
 from icestream.lake.stamp import ObjectAt, Range, Record, Stamp
 from icestream.lake.table import HeadMoved, LakeTable
 from icestream.observe.report import EpochReport
-from icestream.plan.logical import Node
+from icestream.plan.logical import Expand, Node, Unnest, WindowTable, walk
 from icestream.plan.maintain import WEIGHT, State, Times
 from icestream.plan.spark import render
 from icestream.runtime.contents import Contents
@@ -46,8 +46,10 @@ from icestream.types import backtick
 
 T = TypeVar("T")
 PARALLEL = 4
+SMALL = 5_000
+"""Records of an epoch that planning costs more for than the work."""
 QUICK = {"spark.sql.adaptive.enabled": "false", "spark.sql.shuffle.partitions": "1"}
-"""Settings for an epoch with little in it."""
+"""Settings for a small epoch."""
 COLLISIONS = 8
 """Times that an upsert into a shared table is prepared again because somebody else committed."""
 
@@ -99,14 +101,18 @@ class Epoch:
 
     def _is_small(self) -> bool:
         """Whether so little has come that planning costs more than the work."""
+        counts: dict[tuple[str, str], int] = {}
         for task in self.runtime.plan.tasks:
             if task.key not in self.cut.due:
                 continue
             for key in task.feeds:
                 range = self._feed_range(task, key)
                 count = self.runtime.feeds[key].source.at_most(range.start, range.end)
-                if count is None or count > FEW:
+                if count is None:
                     return False
+                counts[key, repr(range)] = count
+            if sum(counts.values()) > SMALL:
+                return False
             begun = task.stage is None or self.record.position(task.key, BEGUN)["begun"]
             little = (self.contents.is_little(k, self.objects[k].snapshot) for k in task.tables)
             if not begun and not all(little):
@@ -236,8 +242,8 @@ class Epoch:
             java = table.load()
             schema = small.can_write(table, java)
             if schema is not None:
-                found = rows.limit(small.AT_MOST + 1).toArrow()
-                if len(found) <= small.AT_MOST:
+                found = small.collected(rows)
+                if found is not None:
                     return small.write(table, java, schema, found)
         return stage(rows, table)
 
@@ -283,7 +289,8 @@ class Epoch:
             return Changes(frame, told, count, rows.truncates, rows.unset, finish)
         frames = {k: self.reads.changes_in_time(task, k, ranges) for k in task.feeds}
         frames |= {k: self.contents.delta(k, ranges[stored(k)]) for k in task.tables}
-        return Changes(self._render(task, task.changes, frames), columns, count)
+        many = any(isinstance(n, Unnest | WindowTable | Expand) for n in walk(task.changes))
+        return Changes(self._render(task, task.changes, frames), columns, count, unbounded=many)
 
     def _states(self, task: Task, ranges: Mapping[str, Range]) -> dict[str, State]:
         """What the epoch does to the relations that a stage reads, and to its own table before."""
