@@ -7,7 +7,8 @@ needs it; the home's lock is taken when something changes or runs.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -24,6 +25,7 @@ from icestream.observe.report import EpochReport
 from icestream.plan.explain_stages import notices
 from icestream.result import Result
 from icestream.runtime.lock import HomeLock
+from icestream.runtime.turns import Turns
 from icestream.sql import parse
 from icestream.sql import statements as st
 
@@ -36,6 +38,9 @@ CREATE = (
     st.CreateSource, st.CreateTable, st.CreateView, st.CreateSink, st.CreateConnection,
     st.CreateConnector, st.CreateSecret, st.CreateIndex,
 )  # fmt: skip
+
+READ = (st.Select, st.Show, st.ShowCreate, st.Describe, st.Explain)
+"""Statements that change nothing, and need not wait for their turn."""
 
 Notice = Callable[[str], None]
 
@@ -60,6 +65,7 @@ class Engine:
         self._spark: SparkSession | None = None
         self._pipeline: Pipeline | None = None
         self._warming: threading.Thread | None = None
+        self.turns = Turns()
         self._owned = False
 
     def __enter__(self) -> Engine:
@@ -77,6 +83,14 @@ class Engine:
 
         `on_result` gets each result as soon as it holds: that of a creation once it is applied.
         """
+        statements = parse(sql, file, self.env)
+        reads = all(isinstance(s, READ) for s in statements)
+        with nullcontext() if reads else self.turns:
+            return self._execute(statements, on_result)
+
+    def _execute(
+        self, statements: Sequence[st.Statement], on_result: Callable[[Result], None]
+    ) -> list[Result]:
         results: list[Result] = []
         pending: list[Change] = []
         untold: list[Result] = []
@@ -86,7 +100,6 @@ class Engine:
                 results.append(untold.pop(0))
                 on_result(results[-1])
 
-        statements = parse(sql, file, self.env)
         try:
             for statement in statements:
                 if isinstance(statement, CREATE):
@@ -305,7 +318,7 @@ class Engine:
 
         self._write_status("running")
         try:
-            pipeline.run(stop, once=once, report=after)
+            pipeline.run(stop, once=once, report=after, turn=self.turns)
         except FencedError:
             raise  # the status is the successor's now
         except BaseException as error:

@@ -86,7 +86,7 @@ class Catalog:
 
     def names(self) -> Names:
         """What statements may refer to now."""
-        return Names(self.objects, self._values(), self._secret)
+        return Names(dict(self.objects), self._values(), self._secret)
 
     def _values(self) -> Mapping[str, str]:
         return {**self.env, **self._secrets}

@@ -1,4 +1,4 @@
-"""The command line: `icestream run | sql | plan | status | demo | dev | doctor`."""
+"""The command line: `icestream run | serve | sql | plan | status | demo | dev | doctor`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import traceback
 from collections.abc import Sequence
 
 from icestream import __version__
-from icestream.cli import demo, dev, doctor, plan, run, sql, status
+from icestream.cli import demo, dev, doctor, plan, run, serve, sql, status
 from icestream.config import Home
 from icestream.errors import FencedError, IcestreamError
 
@@ -26,7 +26,7 @@ def command_line() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"icestream {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    for module in (run, sql, plan, status, demo, dev, doctor):
+    for module in (run, serve, sql, plan, status, demo, dev, doctor):
         module.add_parser(commands)
     return parser
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -327,8 +328,11 @@ class Pipeline:
         *,
         once: bool = False,
         report: Callable[[EpochReport], None] = lambda r: None,
+        turn: AbstractContextManager[object] | None = None,
     ) -> None:
         """Run epochs until told to stop, or, with `once`, until everything that is there now is in.
+
+        Each is run when it is this thread's `turn`.
 
         A failure of the outside world is retried (recovering first, so a half-done epoch is completed, not
         repeated); one that no retry can mend is raised. Stopping waits for the epoch's end.
@@ -343,9 +347,10 @@ class Pipeline:
         while not stop.is_set():
             began = time.monotonic()
             try:
-                if self._interrupted:
-                    self._recover()
-                done = self.step(goal, force=once)
+                with turn or nullcontext():
+                    if self._interrupted:
+                        self._recover()
+                    done = self.step(goal, force=once)
             except (FencedError, RangeLostError, LakeError):
                 raise
             except Exception as error:
@@ -359,9 +364,10 @@ class Pipeline:
             failures = 0
             if done is not None:
                 report(done)
-                self.housekeeper.after_epoch(
-                    self._tables(), self._feed_tables(), self.runtime.log, self.record
-                )
+                with turn or nullcontext():
+                    self.housekeeper.after_epoch(
+                        self._tables(), self._feed_tables(), self.runtime.log, self.record
+                    )
             if once and done is None:
                 return
             throttled = any(f.rate_limit for f in self.runtime.feeds.values())

@@ -7,7 +7,7 @@ import re
 
 from icestream import errors
 from icestream.server import messages
-from icestream.server.backend import Notice, StateError
+from icestream.server.backend import Notice
 
 _LOG = logging.getLogger(__name__)
 
@@ -39,8 +39,9 @@ _STATES: tuple[tuple[type[Exception], str, str], ...] = (
 
 def code_of(error: Exception) -> str:
     """The SQLSTATE of an error."""
-    if isinstance(error, StateError):
-        return error.code
+    code = getattr(error, "code", None)
+    if isinstance(code, str):
+        return code
     text = str(error.args[0]) if error.args else ""
     for kind, pattern, code in _STATES:
         if isinstance(error, kind) and re.search(pattern, text):

@@ -1,0 +1,89 @@
+"""`icestream serve`: a long-running engine that speaks PostgreSQL's wire protocol."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import ssl
+import threading
+from pathlib import Path
+from typing import Any
+
+from icestream.cli.arguments import add_engine, home_of, settings_of
+from icestream.engine import Engine
+from icestream.errors import ConfigError
+
+PASSWORD = "ICESTREAM_PASSWORD"
+
+
+def add_parser(commands: Any) -> None:
+    """Declare the command."""
+    parser = commands.add_parser(
+        "serve", help="run the pipeline and answer psql and other clients", description=__doc__
+    )
+    parser.add_argument(
+        "--host", default="127.0.0.1", help="where to listen (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--port", type=int, default=4566, help="default: %(default)s; 0: any free one"
+    )
+    parser.add_argument("--user", default="root", help="who may connect (default: %(default)s)")
+    parser.add_argument("--tls-cert", type=Path, metavar="FILE", help="certificate, PEM")
+    parser.add_argument("--tls-key", type=Path, metavar="FILE", help="its key, PEM")
+    parser.add_argument(
+        "--take-over", action="store_true", help="fence off a process that still runs on this home"
+    )
+    add_engine(parser)
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Serve until SIGTERM or Ctrl-C."""
+    from icestream.server.listener import Listener
+    from icestream.server.service import Service
+
+    stop = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stop.set())
+    home, told = home_of(args), lambda text: print(text, flush=True)
+    with Engine(home, settings_of(args), told, take_over=args.take_over) as engine:
+        service = Service(engine)
+        service.start()
+        try:
+            with Listener(
+                service, host=args.host, port=args.port, access=access(args), tls=tls(args)
+            ) as listener:
+                host, port = listener.address
+                print(f"ready: psql -h {host} -p {port} -U {args.user} dev", flush=True)
+                stop.wait()
+        finally:
+            service.stop()
+    return 0
+
+
+def access(args: argparse.Namespace) -> Any:
+    """Who may come in: anybody on loopback without a password, else who knows it."""
+    from icestream.server.auth import Access, Verifier
+
+    password = os.environ.get(PASSWORD)
+    if password:
+        return Access({args.user: Verifier.of(password)})
+    if args.host not in ("127.0.0.1", "::1", "localhost"):
+        raise ConfigError(
+            f"serving on {args.host} needs a password",
+            remedy=f"set {PASSWORD} in the environment, or listen on 127.0.0.1",
+        )
+    return None
+
+
+def tls(args: argparse.Namespace) -> ssl.SSLContext | None:
+    """The certificate to show, if one is given."""
+    if args.tls_cert is None:
+        return None
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    try:
+        context.load_cert_chain(args.tls_cert, args.tls_key)
+    except OSError as error:
+        raise ConfigError(f"the certificate cannot be read: {error.strerror or error}") from error
+    return context

@@ -1,0 +1,85 @@
+"""A client's text: its statements, and parameters written into it as literals."""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from collections.abc import Sequence
+from decimal import Decimal
+
+from icestream.errors import SqlError
+from icestream.server import moments
+
+PIECES = re.compile(
+    r"""(?P<text>[eE]?'(?:[^']|'')*'|"(?:[^"]|"")*")
+    |(?P<dollars>\$(?P<mark>\w*)\$.*?\$(?P=mark)\$)
+    |(?P<comment>--[^\n]*|/\*.*?\*/)
+    |\$(?P<number>\d+)
+    |(?P<end>;)""",
+    re.X | re.S,
+)
+"""What a text is made of, as far as it matters here."""
+
+
+def statements(sql: str) -> list[str]:
+    """The statements of a text, each with blanks before it, so that its places are those in the text."""
+    found: list[str] = []
+    start = 0
+    for end in [*(m.start() for m in PIECES.finditer(sql) if m["end"]), len(sql)]:
+        if _says_something(sql[start:end]):
+            found.append(re.sub(r"[^\n]", " ", sql[:start]) + sql[start:end])
+        start = end + 1
+    return found
+
+
+def parameters(sql: str) -> int:
+    """How many parameters a statement has: the highest number."""
+    return max((int(m["number"]) for m in PIECES.finditer(sql) if m["number"]), default=0)
+
+
+def filled(sql: str, values: Sequence[object]) -> str:
+    """A statement with values in the place of its parameters."""
+
+    def step(match: re.Match[str]) -> str:
+        if match["number"] is None:
+            return match[0]
+        at = int(match["number"])
+        if not 1 <= at <= len(values):
+            raise SqlError(f"there is no parameter ${at}")
+        return literal(values[at - 1])
+
+    return PIECES.sub(step, sql)
+
+
+def literal(value: object) -> str:
+    """A value as SQL writes it. A text stays one whose type is open, as PostgreSQL has it for parameters."""
+    match value:
+        case None:
+            return "NULL"
+        case bool():
+            return "TRUE" if value else "FALSE"
+        case int():
+            return str(value) if value >= 0 else f"({value})"
+        case float():
+            return f"CAST('{value}' AS DOUBLE PRECISION)"
+        case Decimal():
+            return f"CAST('{value}' AS NUMERIC)"
+        case bytes():
+            return f"CAST('\\x{value.hex()}' AS BYTEA)"
+        case dt.datetime():
+            kind = "TIMESTAMP" if value.tzinfo is None else "TIMESTAMPTZ"
+            return f"CAST('{value.isoformat(' ')}' AS {kind})"
+        case dt.date():
+            return f"CAST('{value.isoformat()}' AS DATE)"
+        case dt.time():
+            return f"CAST('{value.isoformat()}' AS TIME)"
+        case dt.timedelta():
+            return f"INTERVAL '{moments.interval_text(value)}'"
+        case list() | tuple():
+            return f"ARRAY[{', '.join(map(literal, value))}]"
+    text = str(value).replace("'", "''")
+    return f"'{text}'"
+
+
+def _says_something(text: str) -> bool:
+    return bool(PIECES.sub(lambda m: "" if m["comment"] else m[0], text).strip())

@@ -1,0 +1,119 @@
+"""An engine that many clients talk to: its pipeline runs in a thread of its own, statements come from sessions.
+
+Whatever changes objects, and FLUSH, waits for its turn between two epochs. Queries do not wait: they read the newest
+complete epoch.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+from icestream.catalog.objects import Broken, Index, Object, Sink, Source, Table
+from icestream.engine import Engine
+from icestream.observe.report import EpochReport
+from icestream.result import Result
+from icestream.server.backend import Client, Notice
+from icestream.server.relations import Model, SystemRelations
+from icestream.server.relations import model as system
+from icestream.server.session import EngineSession
+
+FIRST_OID = 16_384
+"""OIDs below are PostgreSQL's own."""
+
+
+class Service:
+    """The backend of the server. `start` it before clients come, `stop` it when they are gone."""
+
+    def __init__(
+        self, engine: Engine, report: Callable[[EpochReport], None] = lambda report: None
+    ) -> None:
+        self.engine = engine
+        self.report = report
+        self.system = SystemRelations(self.model)
+        self.failed: BaseException | None = None
+        """What ended the pipeline, if something did."""
+        self._stop = threading.Event()
+        self._loop = threading.Thread(target=self._run, name="icestream-pipeline", daemon=True)
+        self._telling = threading.local()
+        self._quiet = engine.notice
+        engine.notice = self._notice
+
+    def start(self) -> None:
+        """Recover, and run what the home knows."""
+        self.engine.open()
+        self._loop.start()
+
+    def stop(self) -> None:
+        """Stop at the end of the epoch."""
+        self._stop.set()
+        if self._loop.is_alive():
+            self._loop.join()
+
+    def open(self, client: Client) -> EngineSession:
+        """A session for a client."""
+        return EngineSession(self, client)
+
+    def execute(self, sql: str) -> tuple[Result, tuple[Notice, ...]]:
+        """What a statement gives, with what the engine had to say meanwhile."""
+        found: list[Notice] = []
+        self._telling.notices = found
+        try:
+            (result,) = self.engine.execute(sql)
+            return result, tuple(found)
+        finally:
+            self._telling.notices = None
+
+    def _notice(self, text: str) -> None:
+        notices = getattr(self._telling, "notices", None)
+        if notices is None:
+            self._quiet(text)
+        else:
+            notices.append(Notice(text))
+
+    def _run(self) -> None:
+        try:
+            self.engine.run(self._stop, report=self.report)
+        except BaseException as error:
+            self.failed = error
+            self._quiet(f"the pipeline has stopped: {error}")
+
+    # -- what clients see of the system ----------------------------------------------------------
+
+    def model(self) -> Model:
+        """The objects as the system relations show them."""
+        catalog = self.engine.catalog
+        objects = [o for o in catalog if not isinstance(o, Broken)]
+        oids = {o.key: FIRST_OID + o.id for o in objects}
+        return Model(
+            objects=tuple(self._shown(o) for o in objects if o.kind in system.KINDS),
+            depends=tuple(
+                (oids[o.key], oids[key]) for o in objects for key in o.depends if key in oids
+            ),
+            settings=(
+                system.Setting("server_version", "13.14.0"),
+                system.Setting("server_version_num", "131400"),
+            ),
+        )
+
+    def _shown(self, object: Object) -> system.Object:
+        ingest = getattr(object, "ingest", None)
+        key: tuple[str, ...] = ()
+        if isinstance(object, Table | Sink) and object.upsert is not None:
+            key = tuple(object.upsert.key)
+        elif getattr(object, "stages", ()):
+            key = tuple(object.stages[-1].key or ())  # type: ignore[attr-defined]
+        columns = tuple(
+            system.Column(c.name, c.type, not c.not_null and c.name not in key)
+            for c in object.columns
+        )
+        return system.Object(
+            FIRST_OID + object.id,
+            object.name,
+            object.kind,
+            columns=() if isinstance(object, Index) else columns,
+            primary_key=tuple(k for k in key if any(c.name == k for c in object.columns)),
+            definition=self.engine.catalog.definition(object.name),
+            connector=ingest.connector if ingest else getattr(object, "connector", None),
+            append_only=isinstance(object, Source),
+        )

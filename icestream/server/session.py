@@ -1,0 +1,297 @@
+"""One client's statements: those for the engine, those about the system, and those about the session itself."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+
+from icestream.errors import IcestreamError, SqlError
+from icestream.lake.jvm import java_message
+from icestream.plan.query import bind_query
+from icestream.result import Result
+from icestream.runtime.query import frame_of, shown
+from icestream.server import literals
+from icestream.server.backend import (
+    Client,
+    Column,
+    Description,
+    Notice,
+    Outcome,
+    StateError,
+    Transaction,
+)
+from icestream.server.relations import Session as Asker
+from icestream.server.relations import is_about_the_system
+from icestream.sql import parse
+from icestream.sql import statements as st
+from icestream.types import VARCHAR, Type
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+
+    from icestream.server.service import Service
+
+OWN = re.compile(
+    r"\s*(begin|start\s+transaction|commit|end|rollback|abort|discard|deallocate|reset|listen|"
+    r"unlisten|close|set|show)\b",
+    re.I,
+)
+BEGINS, ENDS = ("begin", "start transaction"), ("commit", "end", "rollback", "abort")
+SETTINGS = {
+    "timezone": ("TimeZone", "UTC"),
+    "client_encoding": ("client_encoding", "UTF8"),
+    "application_name": ("application_name", ""),
+    "datestyle": ("DateStyle", "ISO, MDY"),
+    "extra_float_digits": ("extra_float_digits", "1"),
+    "search_path": ("search_path", "public"),
+    "standard_conforming_strings": ("standard_conforming_strings", "on"),
+    "statement_timeout": ("statement_timeout", "0"),
+    "transaction_isolation": ("transaction_isolation", "read committed"),
+    "server_version": ("server_version", "13.14.0"),
+    "session characteristics": ("session characteristics", ""),
+}
+"""Settings of a session, by name: as it is spelt, and what it is."""
+TOLD = ("timezone", "client_encoding", "application_name", "datestyle")
+BATCH = 1_000
+
+
+@dataclass(frozen=True)
+class Request:
+    """One statement. `text` is padded, so that places in it are places in what the client sent."""
+
+    text: str
+    kind: str
+    """engine, system or session."""
+
+    @property
+    def words(self) -> str:
+        """Without what surrounds it."""
+        return self.text.strip().rstrip(";").strip()
+
+
+class EngineSession:
+    """A session of a client with the engine."""
+
+    def __init__(self, service: Service, client: Client) -> None:
+        self.service = service
+        self.client = client
+        self.group = f"icestream-session-{client.process}"
+        self._set = {k: v for k, v in client.parameters.items() if k.lower() in SETTINGS}
+        self._transaction: Transaction = "I"
+        self._cancelled = False
+        self._context: SparkContext | None = None
+
+    # -- the protocol's questions ----------------------------------------------------------------
+
+    @property
+    def transaction(self) -> Transaction:
+        """See `Session.transaction`."""
+        return self._transaction
+
+    @property
+    def settings(self) -> Mapping[str, str]:
+        """See `Session.settings`."""
+        return {SETTINGS[name][0]: self._setting(name) for name in TOLD}
+
+    def parse(self, sql: str) -> Sequence[Request]:
+        """See `Session.parse`."""
+        return [Request(text, self._kind(text)) for text in literals.statements(sql)]
+
+    def describe(self, statement: Request, parameters: Sequence[Type | None]) -> Description:
+        """See `Session.describe`."""
+        if statement.kind == "system":
+            found = self.service.system.describe(statement.words, self._asker())
+            columns = tuple(Column(c.name, c.type) for c in found.columns)
+            return Description(found.parameters, columns)
+        count = literals.parameters(statement.text)
+        types = tuple(
+            (parameters[i] if i < len(parameters) else None) or VARCHAR for i in range(count)
+        )
+        if statement.kind == "session":
+            return Description(types, self._own_columns(statement))
+        text = literals.filled(statement.text, [None] * count)
+        (parsed,) = parse(text, "", self.service.engine.env)
+        return Description(types, self._columns(parsed))
+
+    def run(self, statement: Request, parameters: Sequence[object]) -> Outcome:
+        """See `Session.run`."""
+        if self._transaction == "E" and not _ends(statement):
+            raise StateError(
+                "25P02",
+                "current transaction is aborted, commands ignored until end of transaction block",
+            )
+        self._cancelled = False
+        try:
+            return self._run(statement, parameters)
+        except (PySparkException, Py4JJavaError) as error:
+            self._fail()
+            if self._cancelled:
+                raise StateError("57014", "canceling statement due to user request") from error
+            text = java_message(error) if isinstance(error, Py4JJavaError) else str(error)
+            raise StateError("XX000", text.strip().splitlines()[0]) from error
+        except IcestreamError:
+            self._fail()
+            raise
+
+    def cursor(self, name: str) -> tuple[Column, ...] | None:
+        """See `Session.cursor`."""
+        return None
+
+    def cancel(self) -> None:
+        """See `Session.cancel`."""
+        self._cancelled = True
+        if self._context is not None:
+            self._context.cancelJobGroup(self.group)
+
+    def close(self) -> None:
+        """See `Session.close`."""
+
+    # -- statements ------------------------------------------------------------------------------
+
+    def _kind(self, text: str) -> str:
+        words = text.strip()
+        match = OWN.match(words)
+        if match is not None:
+            word = match.group(1).lower()
+            if word == "set":
+                name = re.match(r"set\s+(?:session\s+|local\s+)?(time\s+zone|session\s+characteristics|[\w.]+)", words, re.I)  # fmt: skip
+                known = name is not None and _name(name.group(1)) in SETTINGS
+                return "session" if known else "engine"
+            if word == "show":
+                return "session" if _name(words.rstrip(";")[4:]) in SETTINGS else "engine"
+            return "session"
+        return "system" if is_about_the_system(words) else "engine"
+
+    def _run(self, statement: Request, parameters: Sequence[object]) -> Outcome:
+        if statement.kind == "session":
+            return self._own(statement)
+        if statement.kind == "system":
+            found = self.service.system.query(statement.words, parameters, self._asker())
+            for name, value in found.settings:
+                self._set[name] = value
+            columns = tuple(Column(c.name, c.type) for c in found.columns)
+            return Outcome("SELECT", columns, found.rows)
+        text = literals.filled(statement.text, parameters)
+        (parsed,) = parse(text, "", self.service.engine.env)
+        if isinstance(parsed, st.Select):
+            return self._select(parsed)
+        return self._answer(parsed, *self.service.execute(text))
+
+    def _select(self, statement: st.Select) -> Outcome:
+        engine = self.service.engine
+        node = bind_query(statement.query, engine.catalog.names().relation)
+        context = self._context = engine.spark.sparkContext
+        context.setJobGroup(self.group, "a query of a client")
+        frame = frame_of(node, engine.catalog, engine.spark)
+        found = frame.toDF(*[f"c{i}" for i in range(len(node.columns))]).toArrow()
+        types = [c.type for c in node.columns]
+
+        def rows() -> Iterator[Sequence[Any]]:
+            for batch in found.to_batches(max_chunksize=BATCH):
+                columns = [
+                    [None if v is None else shown(v, type) for v in column.to_pylist()]
+                    for column, type in zip(batch.columns, types, strict=True)
+                ]
+                yield from zip(*columns, strict=True)
+
+        return Outcome("SELECT", tuple(Column(c.name, c.type) for c in node.columns), rows())
+
+    def _answer(self, parsed: st.Statement, result: Result, notices: tuple[Notice, ...]) -> Outcome:
+        if result.columns:
+            columns = tuple(Column(name, VARCHAR) for name in result.columns)
+            rows = [[None if v is None else str(v) for v in row] for row in result.rows]
+            return Outcome("SELECT", columns, rows, notices)
+        message = result.message or ""
+        tag = _tag(parsed)
+        more = message.removeprefix(tag).strip()
+        if more and not more.isidentifier():
+            notices = (*notices, Notice(message))
+        return Outcome(tag, notices=notices)
+
+    def _columns(self, parsed: st.Statement) -> tuple[Column, ...] | None:
+        engine = self.service.engine
+        if isinstance(parsed, st.Select):
+            node = bind_query(parsed.query, engine.catalog.names().relation)
+            return tuple(Column(c.name, c.type) for c in node.columns)
+        if isinstance(parsed, st.Show | st.ShowCreate | st.Describe | st.Explain):
+            (answer,) = engine.execute(parsed.text)
+            return tuple(Column(name, VARCHAR) for name in answer.columns)
+        return None
+
+    # -- the session's own -----------------------------------------------------------------------
+
+    def _own(self, statement: Request) -> Outcome:
+        words = " ".join(statement.words.split())
+        lower = words.lower()
+        if lower.startswith(BEGINS):
+            notices = (Notice("there is already a transaction in progress", "WARNING", "25001"),)
+            held, self._transaction = self._transaction, "T"
+            return Outcome("BEGIN", notices=notices if held == "T" else ())
+        if lower.startswith(ENDS):
+            failed, self._transaction = self._transaction == "E", "I"
+            undone = failed or lower.startswith(("rollback", "abort"))
+            return Outcome("ROLLBACK" if undone else "COMMIT")
+        if lower.startswith("show"):
+            name = _name(words[4:])
+            columns = (Column(SETTINGS[name][0], VARCHAR),)
+            return Outcome("SHOW", columns, [(self._setting(name),)])
+        if lower.startswith("set"):
+            found = re.match(
+                r"set (?:session |local )?(time zone|session characteristics|[\w.]+)(?:\s*(?:=|\bto\b)\s*|\s+)(.*)",
+                words,
+                re.I,
+            )
+            if found is None:
+                raise SqlError(f"SET of what, to what? {words}")
+            value = found.group(2).strip().strip("'\"")
+            name = _name(found.group(1))
+            self._set[name] = SETTINGS[name][1] if value.lower() == "default" else value
+            return Outcome("SET")
+        if lower.startswith("reset"):
+            self._set.pop(_name(words[5:]), None)
+        return Outcome(words.split()[0].upper() + (" ALL" if lower == "discard all" else ""))
+
+    def _own_columns(self, statement: Request) -> tuple[Column, ...] | None:
+        words = statement.words
+        if not words.lower().startswith("show"):
+            return None
+        return (Column(SETTINGS[_name(words[4:])][0], VARCHAR),)
+
+    def _setting(self, name: str) -> str:
+        known = {k.lower(): v for k, v in self._set.items()}
+        return known.get(name, SETTINGS[name][1])
+
+    def _asker(self) -> Asker:
+        settings = tuple((SETTINGS[n][0], self._setting(n)) for n in SETTINGS)
+        return Asker(self.client.user, self.client.database, ("public",), self.client.process, settings)  # fmt: skip
+
+    def _fail(self) -> None:
+        if self._transaction == "T":
+            self._transaction = "E"
+
+
+def _name(words: str) -> str:
+    name = " ".join(words.split()).lower().strip('"')
+    return {"time zone": "timezone", "transaction isolation level": "transaction_isolation"}.get(
+        name, name
+    )
+
+
+def _ends(statement: Request) -> bool:
+    return statement.kind == "session" and statement.words.lower().startswith(ENDS)
+
+
+def _tag(parsed: st.Statement) -> str:
+    """CreateMaterializedView → CREATE MATERIALIZED VIEW."""
+    words = re.findall(r"[A-Z][a-z]*", type(parsed).__name__)
+    text = " ".join(words).upper()
+    if isinstance(parsed, st.CreateView) and parsed.materialized:
+        return "CREATE MATERIALIZED VIEW"
+    if isinstance(parsed, st.Drop | st.Alter):
+        return f"{text} {parsed.kind.upper()}"
+    return "SET" if isinstance(parsed, st.SetVariable) else text
