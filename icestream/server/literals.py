@@ -8,7 +8,11 @@ from collections.abc import Sequence
 from decimal import Decimal
 
 from icestream.errors import SqlError
+from icestream.functions.expressions import Cast, Literal, walk
+from icestream.plan.logical import Node
+from icestream.plan.rewrite import all_exprs
 from icestream.server import moments
+from icestream.types import BIGINT, VARCHAR, Type
 
 PIECES = re.compile(
     r"""(?P<text>[eE]?'(?:[^']|'')*'|"(?:[^"]|"")*")
@@ -19,6 +23,10 @@ PIECES = re.compile(
     re.X | re.S,
 )
 """What a text is made of, as far as it matters here."""
+COUNTS = re.compile(r"\b(limit|offset)\s+$", re.I)
+"""What stands before a parameter that is a number of rows."""
+MARK = "\x01$"
+"""Begins the text that stands for a parameter while types are looked for."""
 
 
 def statements(sql: str) -> list[str]:
@@ -49,6 +57,35 @@ def filled(sql: str, values: Sequence[object]) -> str:
         return literal(values[at - 1])
 
     return PIECES.sub(step, sql)
+
+
+def marked(sql: str, given: Sequence[Type | None]) -> str:
+    """A statement that can be bound before its values are known: open parameters are marks whose type the binder finds."""
+
+    def step(match: re.Match[str]) -> str:
+        if match["number"] is None:
+            return match[0]
+        at = int(match["number"]) - 1
+        type = given[at] if at < len(given) else None
+        if COUNTS.search(sql[: match.start()]):
+            return "1"
+        return f"'{MARK}{at}'" if type is None else f"CAST('{MARK}{at}' AS {type})"
+
+    return PIECES.sub(step, sql)
+
+
+def types(sql: str, given: Sequence[Type | None], node: Node) -> tuple[Type, ...]:
+    """The types of a statement's parameters: as the client says, else what their place asks for, else texts."""
+    found: dict[int, Type] = {}
+    for expr in (part for whole in all_exprs(node) for part in walk(whole)):
+        if isinstance(expr, Cast) and isinstance(expr.arg, Literal):
+            value = expr.arg.value
+            if isinstance(value, str) and value.startswith(MARK):
+                found.setdefault(int(value.removeprefix(MARK)), expr.type)
+    for match in PIECES.finditer(sql):
+        if match["number"] and COUNTS.search(sql[: match.start()]):
+            found.setdefault(int(match["number"]) - 1, BIGINT)
+    return tuple(given[at] or found.get(at, VARCHAR) for at in range(parameters(sql)))
 
 
 def literal(value: object) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
-from icestream.errors import IcestreamError, SqlError
+from icestream.errors import IcestreamError, NotSupportedError, SqlError
 from icestream.lake.jvm import java_message
 from icestream.plan.query import bind_query
 from icestream.result import Result
@@ -38,9 +39,20 @@ if TYPE_CHECKING:
 
 OWN = re.compile(
     r"\s*(begin|start\s+transaction|commit|end|rollback|abort|discard|deallocate|reset|listen|"
-    r"unlisten|close|set|show)\b",
+    r"unlisten|close|declare|fetch|set|show)\b",
     re.I,
 )
+DECLARE = re.compile(
+    r"""declare \s+ (?P<name>\S+) \s+ (?:(?:binary|insensitive|no\s+scroll|scroll)\s+)*
+    (?P<subscription>subscription\s+)? cursor \s+ (?:with(?:out)?\s+hold\s+)? for \s+ (?P<query>.*)""",
+    re.I | re.S | re.X,
+)
+FETCH = re.compile(
+    r"""fetch \s+ (?:forward\s+)? (?:next\s+|(?P<count>\d+)\s+|(?P<all>all)\s+)? (?:from\s+|in\s+)?
+    (?P<name>\S+)""",
+    re.I | re.X,
+)
+CLOSE = re.compile(r"close\s+(?P<name>\S+)", re.I)
 BEGINS, ENDS = ("begin", "start transaction"), ("commit", "end", "rollback", "abort")
 SETTINGS = {
     "timezone": ("TimeZone", "UTC"),
@@ -74,6 +86,14 @@ class Request:
         return self.text.strip().rstrip(";").strip()
 
 
+@dataclass
+class Cursor:
+    """A query that was declared, as far as its rows have not been fetched."""
+
+    columns: tuple[Column, ...]
+    rows: Iterator[Sequence[object]]
+
+
 class EngineSession:
     """A session of a client with the engine."""
 
@@ -85,6 +105,7 @@ class EngineSession:
         self._transaction: Transaction = "I"
         self._cancelled = False
         self._context: SparkContext | None = None
+        self._cursors: dict[str, Cursor] = {}
 
     # -- the protocol's questions ----------------------------------------------------------------
 
@@ -108,15 +129,17 @@ class EngineSession:
             found = self.service.system.describe(statement.words, self._asker())
             columns = tuple(Column(c.name, c.type) for c in found.columns)
             return Description(found.parameters, columns)
-        count = literals.parameters(statement.text)
-        types = tuple(
-            (parameters[i] if i < len(parameters) else None) or VARCHAR for i in range(count)
-        )
         if statement.kind == "session":
-            return Description(types, self._own_columns(statement))
-        text = literals.filled(statement.text, [None] * count)
+            return Description((), self._own_columns(statement))
+        given = [*parameters, *[None] * literals.parameters(statement.text)]
+        text = literals.marked(statement.text, given)
         (parsed,) = parse(text, "", self.service.engine.env)
-        return Description(types, self._columns(parsed))
+        if not isinstance(parsed, st.Select):
+            types = [type or VARCHAR for type in given]
+            return Description(tuple(types[: literals.parameters(text)]), self._told(parsed))
+        node = bind_query(parsed.query, self.service.engine.catalog.names().relation)
+        asked = literals.types(statement.text, given, node)
+        return Description(asked, tuple(Column(c.name, c.type) for c in node.columns))
 
     def run(self, statement: Request, parameters: Sequence[object]) -> Outcome:
         """See `Session.run`."""
@@ -140,7 +163,8 @@ class EngineSession:
 
     def cursor(self, name: str) -> tuple[Column, ...] | None:
         """See `Session.cursor`."""
-        return None
+        found = self._cursors.get(name.lower())
+        return None if found is None else found.columns
 
     def cancel(self) -> None:
         """See `Session.cancel`."""
@@ -150,6 +174,7 @@ class EngineSession:
 
     def close(self) -> None:
         """See `Session.close`."""
+        self._cursors.clear()
 
     # -- statements ------------------------------------------------------------------------------
 
@@ -213,15 +238,12 @@ class EngineSession:
             notices = (*notices, Notice(message))
         return Outcome(tag, notices=notices)
 
-    def _columns(self, parsed: st.Statement) -> tuple[Column, ...] | None:
-        engine = self.service.engine
-        if isinstance(parsed, st.Select):
-            node = bind_query(parsed.query, engine.catalog.names().relation)
-            return tuple(Column(c.name, c.type) for c in node.columns)
-        if isinstance(parsed, st.Show | st.ShowCreate | st.Describe | st.Explain):
-            (answer,) = engine.execute(parsed.text)
-            return tuple(Column(name, VARCHAR) for name in answer.columns)
-        return None
+    def _told(self, parsed: st.Statement) -> tuple[Column, ...] | None:
+        """The columns of what the catalog alone can tell."""
+        if not isinstance(parsed, st.Show | st.ShowCreate | st.Describe | st.Explain):
+            return None
+        (answer,) = self.service.engine.execute(parsed.text)
+        return tuple(Column(name, VARCHAR) for name in answer.columns)
 
     # -- the session's own -----------------------------------------------------------------------
 
@@ -234,8 +256,11 @@ class EngineSession:
             return Outcome("BEGIN", notices=notices if held == "T" else ())
         if lower.startswith(ENDS):
             failed, self._transaction = self._transaction == "E", "I"
+            self._cursors.clear()
             undone = failed or lower.startswith(("rollback", "abort"))
             return Outcome("ROLLBACK" if undone else "COMMIT")
+        if lower.startswith(("declare", "fetch", "close")):
+            return self._on_cursor(statement.words)
         if lower.startswith("show"):
             name = _name(words[4:])
             columns = (Column(SETTINGS[name][0], VARCHAR),)
@@ -256,8 +281,36 @@ class EngineSession:
             self._set.pop(_name(words[5:]), None)
         return Outcome(words.split()[0].upper() + (" ALL" if lower == "discard all" else ""))
 
+    def _on_cursor(self, words: str) -> Outcome:
+        if made := DECLARE.fullmatch(words):
+            if made["subscription"]:
+                raise NotSupportedError("SUBSCRIPTION CURSOR")
+            (query,) = self.parse(made["query"])
+            found = self._run(query, ())
+            if found.columns is None:
+                raise StateError("42P11", "a cursor is for a query")
+            self._cursors[_name(made["name"])] = Cursor(found.columns, iter(found.rows))
+            return Outcome("DECLARE CURSOR")
+        if closed := CLOSE.fullmatch(words):
+            if closed["name"].lower() == "all":
+                self._cursors.clear()
+            elif self._cursors.pop(_name(closed["name"]), None) is None:
+                raise _no_cursor(closed["name"])
+            return Outcome("CLOSE CURSOR")
+        fetched = FETCH.fullmatch(words)
+        if fetched is None:
+            raise SqlError("FETCH [NEXT | count | ALL] FROM cursor is what can be fetched")
+        cursor = self._cursors.get(_name(fetched["name"]))
+        if cursor is None:
+            raise _no_cursor(fetched["name"])
+        count = fetched["count"]
+        limit = None if (fetched["all"] or "") else int(count) if count else 1
+        return Outcome("FETCH", cursor.columns, itertools.islice(cursor.rows, limit))
+
     def _own_columns(self, statement: Request) -> tuple[Column, ...] | None:
         words = statement.words
+        if fetched := FETCH.fullmatch(words):
+            return self.cursor(_name(fetched["name"]))
         if not words.lower().startswith("show"):
             return None
         return (Column(SETTINGS[_name(words[4:])][0], VARCHAR),)
@@ -273,6 +326,10 @@ class EngineSession:
     def _fail(self) -> None:
         if self._transaction == "T":
             self._transaction = "E"
+
+
+def _no_cursor(name: str) -> StateError:
+    return StateError("34000", f'cursor "{name}" does not exist')
 
 
 def _name(words: str) -> str:

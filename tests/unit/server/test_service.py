@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import asyncpg
 import psycopg
 import pytest
 from psycopg import errors
@@ -21,6 +24,13 @@ def served(tmp_path: Path) -> Iterator[str]:
     with Engine(Home.at(tmp_path / "home")) as engine, Listener(Service(engine), port=0) as server:
         host, port = server.address
         yield f"host={host} port={port} user=root dbname=dev connect_timeout=10"
+
+
+def port(url: str) -> int:
+    """The port in an address."""
+    found = re.search(r"port=(\d+)", url)
+    assert found
+    return int(found[1])
 
 
 @pytest.fixture
@@ -64,6 +74,40 @@ def test_the_system_is_asked(client: psycopg.Connection) -> None:
     assert found.fetchall() == [("public",)]
     with pytest.raises(errors.UndefinedTable):
         client.execute("SELECT * FROM pg_catalog.pg_nothing")
+
+
+def test_cursors_give_their_rows_piece_by_piece(served: str) -> None:
+    with psycopg.connect(served) as connection:
+        query = "SELECT nspname FROM pg_namespace ORDER BY 1"
+        names = connection.execute(query).fetchall()
+        with connection.cursor("some") as cursor:
+            cursor.itersize = 2
+            cursor.execute(query)
+            assert cursor.fetchmany(2) == names[:2]
+            assert list(cursor) == names[2:]
+        with pytest.raises(errors.InvalidCursorName):
+            connection.execute("FETCH 1 FROM nothing")
+
+
+def test_parameters_get_the_type_that_their_place_asks_for(served: str) -> None:
+    async def ask() -> None:
+        client = await asyncpg.connect(
+            host="127.0.0.1", port=port(served), user="root", database="dev"
+        )
+        await client.execute(
+            "CREATE VIEW numbers AS SELECT * FROM (VALUES (1, 'a', 1.5), (2, 'b', 2.5)) AS t (id, name, n)"
+        )
+        prepared = await client.prepare(
+            "SELECT name FROM numbers WHERE id = $1 AND name <> $2 AND n IN ($3, 5) LIMIT $4"
+        )
+        found = [p.name for p in prepared.get_parameters()]
+        assert found == ["int4", "varchar", "numeric", "int8"]
+        assert [a.name for a in prepared.get_attributes()] == ["name"]
+        typed = await client.prepare("SELECT $1::bigint + 1 AS next, $2 AS said")
+        assert [p.name for p in typed.get_parameters()] == ["int8", "varchar"]
+        await client.close()
+
+    asyncio.run(ask())
 
 
 @needs_psql
