@@ -77,13 +77,18 @@ class Engine:
     # -- statements ------------------------------------------------------------------------------
 
     def execute(
-        self, sql: str, file: str = "<sql>", on_result: Callable[[Result], None] = lambda r: None
+        self,
+        sql: str,
+        file: str = "<sql>",
+        on_result: Callable[[Result], None] = lambda r: None,
+        env: Mapping[str, str] | None = None,
     ) -> list[Result]:
         """Run a script. Everything in it is parsed first; creations are applied together, all or none.
 
-        `on_result` gets each result as soon as it holds: that of a creation once it is applied.
+        `on_result` gets each result as soon as it holds: that of a creation once it is applied. `env` is where `${NAME}`
+        is looked up, if not in the engine's own.
         """
-        statements = parse(sql, file, self.env)
+        statements = parse(sql, file, self.env if env is None else env)
         reads = all(isinstance(s, READ) for s in statements)
         with nullcontext() if reads else self.turns:
             return self._execute(statements, on_result)

@@ -59,7 +59,7 @@ class Service:
         found: list[Notice] = []
         self._telling.notices = found
         try:
-            (result,) = self.engine.execute(sql)
+            (result,) = self.engine.execute(sql, env={})
             return result, tuple(found)
         finally:
             self._telling.notices = None

@@ -70,6 +70,8 @@ SETTINGS = {
 """Settings of a session, by name: as it is spelt, and what it is."""
 TOLD = ("timezone", "client_encoding", "application_name", "datestyle")
 BATCH = 1_000
+NOTHING: Mapping[str, str] = {}
+"""The environment that statements of clients see: that of the server is none of their business."""
 
 
 @dataclass(frozen=True)
@@ -125,6 +127,13 @@ class EngineSession:
 
     def describe(self, statement: Request, parameters: Sequence[Type | None]) -> Description:
         """See `Session.describe`."""
+        try:
+            return self._describe(statement, parameters)
+        except IcestreamError:
+            self._fail()
+            raise
+
+    def _describe(self, statement: Request, parameters: Sequence[Type | None]) -> Description:
         if statement.kind == "system":
             found = self.service.system.describe(statement.words, self._asker())
             columns = tuple(Column(c.name, c.type) for c in found.columns)
@@ -132,11 +141,10 @@ class EngineSession:
         if statement.kind == "session":
             return Description((), self._own_columns(statement))
         given = [*parameters, *[None] * literals.parameters(statement.text)]
-        text = literals.marked(statement.text, given)
-        (parsed,) = parse(text, "", self.service.engine.env)
+        (parsed,) = parse(literals.marked(statement.text, given), "", NOTHING)
         if not isinstance(parsed, st.Select):
-            types = [type or VARCHAR for type in given]
-            return Description(tuple(types[: literals.parameters(text)]), self._told(parsed))
+            types = [type or VARCHAR for type in given[: literals.parameters(statement.text)]]
+            return Description(tuple(types), self._told(parsed))
         node = bind_query(parsed.query, self.service.engine.catalog.names().relation)
         asked = literals.types(statement.text, given, node)
         return Description(asked, tuple(Column(c.name, c.type) for c in node.columns))
@@ -202,7 +210,7 @@ class EngineSession:
             columns = tuple(Column(c.name, c.type) for c in found.columns)
             return Outcome("SELECT", columns, found.rows)
         text = literals.filled(statement.text, parameters)
-        (parsed,) = parse(text, "", self.service.engine.env)
+        (parsed,) = parse(text, "", NOTHING)
         if isinstance(parsed, st.Select):
             return self._select(parsed)
         return self._answer(parsed, *self.service.execute(text))
@@ -242,7 +250,7 @@ class EngineSession:
         """The columns of what the catalog alone can tell."""
         if not isinstance(parsed, st.Show | st.ShowCreate | st.Describe | st.Explain):
             return None
-        (answer,) = self.service.engine.execute(parsed.text)
+        answer, _ = self.service.execute(parsed.text)
         return tuple(Column(name, VARCHAR) for name in answer.columns)
 
     # -- the session's own -----------------------------------------------------------------------

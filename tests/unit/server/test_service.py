@@ -67,6 +67,15 @@ def test_errors_have_a_state_and_a_place(client: psycopg.Connection) -> None:
         client.execute("VACUUM t")
 
 
+def test_the_servers_environment_is_its_own(
+    client: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HIDDEN", "hunter2")
+    with pytest.raises(psycopg.Error) as found:
+        client.execute("CREATE VIEW v AS SELECT '${HIDDEN}' AS a; SHOW CREATE VIEW v")
+    assert "hunter2" not in str(found.value)
+
+
 def test_the_system_is_asked(client: psycopg.Connection) -> None:
     (version,) = client.execute("SELECT version()").fetchone() or ("",)
     assert "13.14.0" in version
