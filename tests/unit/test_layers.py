@@ -30,6 +30,7 @@ ORDER = [
     "observe",
     "runtime",
     "engine",
+    "api",
     "server",
     "cli",
     "__main__",

@@ -1,0 +1,178 @@
+"""icestream from Python, in this process:
+
+with icestream.connect("shop") as db:
+    db.execute("CREATE MATERIALIZED VIEW …")
+    db.flush()
+    db.sql("SELECT * FROM by_region").to_pandas()
+    for change in db.subscribe("by_region"): …
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from icestream.catalog.objects import MaterializedView, Table
+from icestream.config import EngineSettings, Home
+from icestream.engine import Engine
+from icestream.errors import SqlError
+from icestream.plan.logical import Node
+from icestream.plan.query import bind_query
+from icestream.result import Result
+from icestream.sql import parse
+from icestream.sql import statements as st
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from pyspark.sql import DataFrame, SparkSession
+
+INSERT, DELETE = "insert", "delete"
+POLL = 0.2
+"""Seconds between two looks for a new epoch."""
+
+
+def connect(
+    home: str | Path = "icestream_home",
+    *,
+    settings: EngineSettings | None = None,
+    spark: SparkSession | None = None,
+    take_over: bool = False,
+) -> Database:
+    """A home, opened in this process; on a Spark application of yours, if you give one."""
+    engine = Engine(
+        Home.at(home), settings or EngineSettings(), take_over=take_over, application=spark
+    )
+    return Database(engine)
+
+
+@dataclass(frozen=True)
+class Change:
+    """A row that came into a view, or went. An update is both."""
+
+    op: str
+    row: dict[str, Any]
+    epoch: int
+    position: int
+    """Where a subscription goes on after all changes of this epoch: `subscribe(…, since=position)`."""
+
+
+class Query:
+    """A query, not run yet; every table in it is read at one complete epoch."""
+
+    def __init__(self, engine: Engine, node: Node) -> None:
+        self._engine = engine
+        self._node = node
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The names of its columns."""
+        return self._node.names
+
+    def to_spark(self) -> DataFrame:
+        """A frame of the newest complete epoch."""
+        from icestream.runtime.query import frame_of
+
+        return frame_of(self._node, self._engine.catalog, self._engine.spark)
+
+    def to_arrow(self) -> pa.Table:
+        """All rows, in memory."""
+        return self.to_spark().toArrow()
+
+    def to_pandas(self) -> pd.DataFrame:
+        """All rows, in memory."""
+        return self.to_arrow().to_pandas()
+
+
+class Database:
+    """An open home. Close it when done; it is a context manager."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        self._stop = threading.Event()
+        self._loop: threading.Thread | None = None
+
+    def __enter__(self) -> Database:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def execute(self, sql: str) -> list[Result]:
+        """Run statements; their results."""
+        return self.engine.execute(sql)
+
+    def sql(self, query: str) -> Query:
+        """A query to be had in one form or another."""
+        found = parse(query, "<sql>", self.engine.env)
+        if len(found) != 1 or not isinstance(found[0], st.Select):
+            raise SqlError("sql() takes one query", remedy="execute() runs statements")
+        names = self.engine.catalog.names()
+        return Query(self.engine, bind_query(found[0].query, names.relation))
+
+    def flush(self) -> None:
+        """Return when all that is there now is in every view."""
+        self.execute("FLUSH")
+
+    def start(self) -> None:
+        """Run the pipeline in the background, until it is closed."""
+        if self._loop is None:
+            self.engine.open()
+            run = self.engine.run
+            self._loop = threading.Thread(target=run, args=(self._stop,), daemon=True)
+            self._loop.start()
+
+    def subscribe(
+        self, name: str, *, since: int | None = None, follow: bool = True
+    ) -> Iterator[Change]:
+        """What comes and goes in a table or materialized view, epoch by epoch.
+
+        From the beginning (its rows come first), or since a position; for ever, or, if not to `follow`, up to now.
+        """
+        from icestream.lake.catalogs import LAKE, SYSTEM, Lake
+        from icestream.lake.log import EpochLog
+
+        object = self.engine.catalog.names().find(st.Name(name))
+        if not isinstance(object, MaterializedView | Table):
+            raise SqlError(f"{name} is a {object.kind}: it has no rows of its own")
+        lake = Lake(self.engine.spark)
+        log = EpochLog(lake.table(LAKE, SYSTEM, "epochs", owned=True))
+        columns = [c.name for c in object.columns]
+        at = since
+        while not self._stop.is_set():
+            record = log.newest()
+            found = None if record is None else record.objects.get(object.key)
+            if record is not None and found is not None and found.snapshot not in (None, at):
+                assert found.table is not None
+                table = lake.table(*found.table.split(".", 2), owned=True)
+                yield from _between(table, at, found.snapshot, record.epoch, columns)
+                at = found.snapshot
+            elif not follow:
+                return
+            else:
+                self._stop.wait(POLL)
+
+    def close(self) -> None:
+        """Stop at the end of the epoch, and close the home."""
+        self._stop.set()
+        if self._loop is not None:
+            self._loop.join()
+        self.engine.close()
+
+
+def _between(
+    table: Any, start: int | None, end: int, epoch: int, columns: list[str]
+) -> Iterator[Change]:
+    from icestream.lake import changes
+    from icestream.lake.fold import OFFSET, OP
+
+    with ExitStack() as held:
+        frame = changes.delta(table, start, end, held).orderBy(OFFSET, OP)
+        for row in frame.toLocalIterator():
+            op = INSERT if row[OP] > 0 else DELETE
+            yield Change(op, {name: row[name] for name in columns}, epoch, end)
