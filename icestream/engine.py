@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
 from icestream.catalog import variables
@@ -194,10 +195,23 @@ class Engine:
                 variable = variables.check(statement)
                 self.store.set(variable.name, statement.value)
                 return Result(message=f"SET ({variable.note})" if statement.value else "SET")
+            case st.Insert() | st.Update() | st.Delete():
+                return self._change(statement)
             case st.Flush() | st.Wait():
                 self.run(threading.Event(), once=True)
                 return Result(message=type(statement).__name__.upper())
         raise NotSupportedError(_words(type(statement).__name__), place=statement.place)
+
+    def _change(self, statement: st.Insert | st.Update | st.Delete) -> Result:
+        from icestream.runtime.dml import Changing
+
+        self._running()
+        settle = partial(self.run, threading.Event(), once=True)
+        result = Changing(self.catalog, self.spark, self.home.root, settle).run(statement)
+        settings = self.store.settings()
+        if "true" in (settings.get("rw_implicit_flush"), settings.get("implicit_flush")):
+            settle()
+        return result
 
     def _drop(self, statement: st.Drop) -> Result:
         doomed: dict[str, Object] = {}

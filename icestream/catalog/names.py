@@ -80,7 +80,7 @@ class Names:
             if isinstance(o, Source | Connector):
                 found[o.key] = Known(stored=False, foreign=o.ingest.connector == "iceberg")
             elif isinstance(o, Table):
-                found[o.key] = Known(o.upsert.key if o.upsert else None, not o.changing)
+                found[o.key] = Known(o.primary_key or None, not o.changing)
             elif isinstance(o, MaterializedView):
                 found[o.key] = o.stages[-1].known
             if isinstance(o, Source | Table | Connector):

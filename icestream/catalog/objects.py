@@ -110,6 +110,12 @@ class Table(Object):
     kind = "table"
 
     @property
+    def primary_key(self) -> tuple[str, ...]:
+        """The columns that tell its rows apart; none if rows may be alike."""
+        keyed = self.upsert is not None and self.upsert.conflict != "bag"
+        return self.upsert.key if self.upsert is not None and keyed else ()
+
+    @property
     def changing(self) -> bool:
         """Whether rows that are there may be replaced or deleted, so that its deltas take rows back."""
         return self.upsert is not None and not self.append_only

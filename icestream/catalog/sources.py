@@ -9,6 +9,7 @@ from icestream.catalog.names import Names, distinct, public
 from icestream.catalog.objects import Ingest, Source, Table
 from icestream.catalog.settings import connection_key, connector_name, settings_of, with_connection
 from icestream.catalog.watermarks import LATE_ROWS, late_rows_of, watermark_of
+from icestream.connectors import dml
 from icestream.connectors.base import Column, SourceConnector
 from icestream.connectors.formats import registry as formats
 from icestream.connectors.registry import source_connector
@@ -58,16 +59,12 @@ def bind_table(statement: st.CreateTable, id: int, names: Names) -> Table:
     for what, asked in later.items():
         if asked:
             raise NotSupportedError(what, place=statement.place)
-    if "connector" not in statement.options:
-        raise NotSupportedError(
-            "CREATE TABLE without a connector (INSERT, UPDATE and DELETE)",
-            place=statement.place,
-            remedy="WITH (connector = '…') fills a table from outside",
-        )
     what = f"table {statement.name.name}"
     ingest, columns = _ingest(statement, what, names)
     upsert = table_key(statement, ingest, columns, what)
     columns = with_key(columns, upsert)
+    if upsert is None and ingest.connector == dml.NAME and not statement.append_only:
+        upsert = dml.without_key(columns)
     mark = watermark_of(statement, columns, what)
     depends = connection_key(statement.options, names)
     table = Table(
@@ -77,9 +74,9 @@ def bind_table(statement: st.CreateTable, id: int, names: Names) -> Table:
     )  # fmt: skip
     if mark is not None and table.changing:
         raise SqlError(
-            f"{what} cannot have a watermark: it has a primary key, and its rows may change at any time",
+            f"{what} cannot have a watermark: its rows may change at any time",
             place=statement.watermarks[0].place,
-            remedy="APPEND ONLY keeps the first row of each key; or leave PRIMARY KEY out",
+            remedy="APPEND ONLY: rows are only added, and the first one of each key stays",
         )
     return table
 
@@ -90,15 +87,24 @@ def _ingest(
     if statement.wildcard:
         raise NotSupportedError("a column list of *", place=statement.place)
     options = with_connection(statement.options, names)
-    name, place = connector_name(options, what, statement.place, names)
-    connector = source_connector(name, place)
+    if isinstance(statement, st.CreateTable) and "connector" not in options:
+        if statement.format is not None or statement.includes:
+            raise SqlError(
+                f"{what} has a FORMAT or INCLUDE, but no connector",
+                place=statement.place,
+                remedy="WITH (connector = '…') fills a table from outside",
+            )
+        connector = source_connector(dml.NAME)
+    else:
+        name, place = connector_name(options, what, statement.place, names)
+        connector = source_connector(name, place)
     specs = (*connector.options, *SOURCE_OPTIONS)
     settings = settings_of(options, specs, what, names, statement.place)
     if connector.check is not None:
         connector.check(settings)
     chosen = _format(statement.format, connector, what, names, statement.place)
     ingest = Ingest(connector.name, settings, *chosen, statement.includes)
-    declared = _declared(statement, what)
+    declared = _declared(statement, what, defaults=connector.name == dml.NAME)
     if connector.check_columns is not None:
         connector.check_columns(settings, declared)
     included = [_included(i, ingest, connector) for i in statement.includes]
@@ -147,12 +153,14 @@ def _format(
     return format, encode, settings
 
 
-def _declared(statement: st.CreateSource | st.CreateTable, what: str) -> list[Column]:
+def _declared(
+    statement: st.CreateSource | st.CreateTable, what: str, *, defaults: bool
+) -> list[Column]:
     columns = []
     for column in statement.columns:
         if column.generated is not None:
             continue
-        if column.default is not None:
+        if column.default is not None and not defaults:
             raise NotSupportedError("DEFAULT in the columns of a connector", place=column.place)
         if column.type is None:
             raise SqlError(f"column {column.name} of {what} needs a type", place=column.place)

@@ -47,6 +47,8 @@ class Source(ABC):
 
     raw = True
     """Whether `read` gives raw records to decode (RAW columns) or the declared columns themselves."""
+    gives_changes = False
+    """Whether `read`, if not raw, also gives the columns of `lake.fold.CHANGE_SCHEMA`."""
 
     @abstractmethod
     def start(self) -> Offset:

@@ -20,6 +20,8 @@ SOURCES: Mapping[str, str] = {
     "spark": "icestream.connectors.landed:SOURCE",
 }
 """Name in SQL → module:attribute."""
+OWN: Mapping[str, str] = {"dml": "icestream.connectors.dml:SOURCE"}
+"""What fills tables that name no connector."""
 
 SINKS: Mapping[str, str] = {
     "iceberg": "icestream.connectors.iceberg_sink:SINK",
@@ -41,7 +43,8 @@ LATER_SINKS = frozenset({
 
 def source_connector(name: str, place: Place | None = None) -> SourceConnector:
     """The source connector that SQL calls `name`; raises with the nearest known name."""
-    connector = _find(name, SOURCES, LATER_SOURCES, "source", place)
+    known = SOURCES if place is not None else {**SOURCES, **OWN}
+    connector = _find(name, known, LATER_SOURCES, "source", place)
     assert isinstance(connector, SourceConnector)
     return connector
 

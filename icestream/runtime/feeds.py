@@ -92,6 +92,10 @@ class OpenFeed:
         """
         if self.decoding is None:
             frame = self.source.read(range.start, range.end, [c.name for c in self._declared()])
+            if self.source.gives_changes:
+                if self.upsert is not None:
+                    return Rows(self._in_order(frame), None)
+                return Rows(self.generate(frame.drop(*CHANGE_SCHEMA), now), None)
             frame = frame.filter(self._complete())
             return Rows(_upserts(frame) if self.upsert else self.generate(frame, now), None)
         raw = self.source.read(range.start, range.end, self.decoding.raw_columns())
@@ -142,6 +146,8 @@ class OpenFeed:
 
     def may_have_letters(self, rows: Rows) -> bool:
         """Whether, after reading, dead letters have to be looked for in the same range."""
+        if self.source.gives_changes:
+            return False
         if self.decoding is None:
             return any(map(self._needed, self._declared()))
         return rows.bad is None or bool(rows.bad.value)

@@ -99,7 +99,9 @@ class Service:
     def _shown(self, object: Object) -> system.Object:
         ingest = getattr(object, "ingest", None)
         key: tuple[str, ...] = ()
-        if isinstance(object, Table | Sink) and object.upsert is not None:
+        if isinstance(object, Table):
+            key = object.primary_key
+        elif isinstance(object, Sink) and object.upsert is not None:
             key = tuple(object.upsert.key)
         elif getattr(object, "stages", ()):
             key = tuple(object.stages[-1].key or ())  # type: ignore[attr-defined]

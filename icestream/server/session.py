@@ -235,10 +235,14 @@ class EngineSession:
         return Outcome("SELECT", tuple(Column(c.name, c.type) for c in node.columns), rows())
 
     def _answer(self, parsed: st.Statement, result: Result, notices: tuple[Notice, ...]) -> Outcome:
+        changes = isinstance(parsed, st.Insert | st.Update | st.Delete)
+        if changes and not result.columns:
+            return Outcome(result.message or "", notices=notices)
         if result.columns:
             columns = tuple(Column(name, VARCHAR) for name in result.columns)
             rows = [[None if v is None else str(v) for v in row] for row in result.rows]
-            return Outcome("SELECT", columns, rows, notices)
+            tag = result.message if changes and result.message else "SELECT"
+            return Outcome(tag, columns, rows, notices)
         message = result.message or ""
         tag = _tag(parsed)
         more = message.removeprefix(tag).strip()
@@ -247,7 +251,13 @@ class EngineSession:
         return Outcome(tag, notices=notices)
 
     def _told(self, parsed: st.Statement) -> tuple[Column, ...] | None:
-        """The columns of what the catalog alone can tell."""
+        """The columns of what the catalog alone can tell, and of RETURNING."""
+        if isinstance(parsed, st.Insert | st.Update | st.Delete):
+            names = [q.text.strip().strip('"') for q in parsed.returning]
+            if names == ["*"]:
+                table = self.service.engine.catalog.names().find(parsed.table)
+                names = [c.name for c in table.columns if c.generated is None]
+            return tuple(Column(name, VARCHAR) for name in names) or None
         if not isinstance(parsed, st.Show | st.ShowCreate | st.Describe | st.Explain):
             return None
         answer, _ = self.service.execute(parsed.text)

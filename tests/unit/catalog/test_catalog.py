@@ -225,7 +225,6 @@ def test_a_kafka_sink_writes_json(home: Fixture, options: str) -> None:
 
 
 LATER = {
-    "CREATE TABLE t (id INT)": "without a connector",
     "CREATE TABLE t (id INT PRIMARY KEY) FROM s TABLE 'x.y' ENGINE = iceberg": "CREATE TABLE … FROM source",
     "CREATE MATERIALIZED VIEW m AS SELECT id, now() AS t FROM s": "now()",
     "CREATE SOURCE p WITH (connector = 'postgres-cdc', hostname = 'h')": "postgres-cdc",

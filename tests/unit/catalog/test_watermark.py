@@ -106,7 +106,7 @@ WRONG = [
     ("SOURCE s (ts TIMESTAMP, WATERMARK FOR ts AS »max(ts))", "a watermark is computed row by row", "just ts"),
     ("SOURCE s (ts TIMESTAMPTZ, WATERMARK FOR ts AS »least(ts, now()))", "a watermark follows from the rows alone", "just ts"),
     ("SOURCE s (ts TIMESTAMPTZ, WATERMARK FOR ts AS »tx - INTERVAL '1 day')", 'column "tx" does not exist', None),
-    ("TABLE t (id INT PRIMARY KEY, ts TIMESTAMP, WATERMARK FOR »ts AS ts)", "table t cannot have a watermark: it has a primary key", "APPEND ONLY"),
+    ("TABLE t (id INT PRIMARY KEY, ts TIMESTAMP, WATERMARK FOR »ts AS ts)", "table t cannot have a watermark: its rows may change", "APPEND ONLY"),
 ]  # fmt: skip
 
 

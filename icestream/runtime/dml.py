@@ -1,0 +1,223 @@
+"""INSERT, UPDATE and DELETE: rows are computed like a query's, and go into the table's log."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+from icestream.catalog.catalog import Catalog
+from icestream.catalog.objects import Table
+from icestream.connectors.base import Column
+from icestream.connectors.dml import NAME, DmlLog
+from icestream.errors import NotSupportedError, SqlError, did_you_mean
+from icestream.functions.expressions import Cast, ColumnRef, Expr, Literal
+from icestream.lake.fold import DELETE, UPSERT
+from icestream.plan.logical import Item, Node, Project
+from icestream.plan.query import bind_query
+from icestream.result import Result
+from icestream.runtime.query import frame_of, shown
+from icestream.sql import parse
+from icestream.sql import statements as st
+from icestream.types import NULL, quote
+
+Change = st.Insert | st.Update | st.Delete
+
+
+class Changing:
+    """How statements change tables that have no connector."""
+
+    def __init__(
+        self, catalog: Catalog, spark: SparkSession, home: Path, settle: Callable[[], None]
+    ) -> None:
+        self.catalog = catalog
+        self.spark = spark
+        self.home = home
+        self.settle = settle
+        """Makes all that was written before visible."""
+
+    def run(self, statement: Change) -> Result:
+        """Write what a statement does; it is in the log when this returns."""
+        match statement:
+            case st.Insert():
+                return self._insert(statement)
+            case st.Update():
+                return self._update(statement)
+        return self._delete(statement)
+
+    def _insert(self, statement: st.Insert) -> Result:
+        table = self._table(statement.table)
+        filled = self._filled(table)
+        names = statement.columns or tuple(c.name for c in filled)
+        by_name = {c.name: c for c in filled}
+        for name in names:
+            if name not in by_name:
+                known = did_you_mean(name, by_name)
+                raise SqlError(
+                    f"table {table.name} has no column {name}",
+                    place=statement.table.place,
+                    remedy=known,
+                )
+        node = bind_query(statement.query, self.catalog.names().relation)
+        given = node.columns
+        if len(set(node.names)) < len(given):
+            raise SqlError(
+                "two columns of the query have the same name", place=statement.table.place,
+                remedy="rename one with AS",
+            )  # fmt: skip
+        if len(given) > len(names) or (statement.columns and len(given) < len(names)):
+            raise SqlError(
+                f"INSERT has {'more' if len(given) > len(names) else 'fewer'} values than columns",
+                place=statement.table.place,
+            )
+        sources = dict(zip(names, given, strict=False))
+        defaults = self._defaults(table)
+        items: list[Item] = []
+        for column in filled:
+            if column.name in sources:
+                source = sources[column.name]
+                items.append(_cast(column, ColumnRef(source.type, source.name)))
+            else:
+                items.append(_cast(column, defaults.get(column.name, Literal(NULL, None))))
+        rows = self._rows(table, node, items)
+        self._write(table, [(UPSERT, rows)])
+        return self._answer("INSERT 0", statement.returning, table, rows)
+
+    def _delete(self, statement: st.Delete) -> Result:
+        table = self._changeable(statement.table)
+        where = f" WHERE {statement.where.text}" if statement.where else ""
+        rows = self._selected(table, [], where)[0]
+        self._write(table, [(DELETE, rows)])
+        return self._answer("DELETE", statement.returning, table, rows)
+
+    def _update(self, statement: st.Update) -> Result:
+        table = self._changeable(statement.table)
+        names = [c.name for c in self._filled(table)]
+        for name, _ in statement.assignments:
+            if name not in names:
+                raise SqlError(
+                    f"table {table.name} has no column {name}",
+                    place=statement.table.place,
+                    remedy=did_you_mean(name, names),
+                )
+        set_to = [(name, query.text) for name, query in statement.assignments]
+        where = f" WHERE {statement.where.text}" if statement.where else ""
+        old, new = self._selected(table, set_to, where)
+        self._write(table, [(DELETE, old), (UPSERT, new)])
+        return self._answer("UPDATE", statement.returning, table, new)
+
+    # -- rows ------------------------------------------------------------------------------------
+
+    def _selected(
+        self, table: Table, set_to: Sequence[tuple[str, str]], where: str
+    ) -> tuple[pa.Table, pa.Table]:
+        """The rows that a condition names, as they are and as they are to be."""
+        self.settle()
+        filled = self._filled(table)
+        exprs = dict(set_to)
+        olds = [f"{quote(c.name)} AS {quote(f'old {c.name}')}" for c in filled]
+        news = [f"({exprs[c.name]}) AS {quote(f'new {c.name}')}" for c in filled if c.name in exprs]
+        text = f"SELECT {', '.join([*olds, *news])} FROM {quote(table.name)}{where}"
+        (select,) = parse(text, "", {})
+        assert isinstance(select, st.Select)
+        node = bind_query(select.query, self.catalog.names().relation)
+        types = {c.name: c.type for c in node.columns}
+        items = [_cast(c, ColumnRef(c.type, f"old {c.name}"), f"old {c.name}") for c in filled]
+        for column in filled:
+            name = f"new {column.name}"
+            if name in types:
+                items.append(_cast(column, ColumnRef(types[name], name), name))
+        found = self._rows(table, node, items)
+        old = found.select([f"old {c.name}" for c in filled])
+        new = found.select(
+            [f"new {c.name}" if c.name in exprs else f"old {c.name}" for c in filled]
+        )
+        names = [c.name for c in filled]
+        return old.rename_columns(names), new.rename_columns(names)
+
+    def _rows(self, table: Table, node: Node, items: Sequence[Item]) -> pa.Table:
+        """The rows of a query with the table's types. A value that does not fit its column is an error."""
+        sources = [Item(f"given {i.name}", i.expr.arg) for i in items if isinstance(i.expr, Cast)]
+        frame = frame_of(Project(node, (*items, *sources)), self.catalog, self.spark)
+        found = frame.toArrow()
+        for item in items:
+            name = f"given {item.name}"
+            if name in found.column_names:
+                lost = found[item.name].null_count - found[name].null_count
+                if lost > 0:
+                    where = item.name.removeprefix("new ").removeprefix("old ")
+                    raise SqlError(f"a value does not fit column {where} of table {table.name}")
+        rows = found.select([i.name for i in items])
+        for column in table.columns:
+            for name in (column.name, f"new {column.name}"):
+                if column.not_null and name in rows.column_names and rows[name].null_count:
+                    raise SqlError(
+                        f'null value in column "{column.name}" of table {table.name} is not allowed'
+                    )
+        return rows
+
+    def _write(self, table: Table, parts: Sequence[tuple[int, pa.Table]]) -> None:
+        rows = pa.concat_tables([rows for _, rows in parts])
+        ops = [op for op, part in parts for _ in range(len(part))]
+        if ops:
+            DmlLog.of(self.home, table.key).append(rows, ops)
+
+    def _answer(
+        self, words: str, returning: Sequence[st.Query], table: Table, rows: pa.Table
+    ) -> Result:
+        message = f"{words} {len(rows)}"
+        if not returning:
+            return Result(message=message)
+        types = {c.name: c.type for c in table.columns}
+        asked = [q.text.strip() for q in returning]
+        names = rows.column_names if asked == ["*"] else [n.strip('"') for n in asked]
+        if any(n not in rows.column_names for n in names):
+            raise NotSupportedError("RETURNING of anything but columns")
+        values = [
+            [None if v is None else shown(v, types[n]) for v in rows[n].to_pylist()] for n in names
+        ]
+        return Result(message, tuple(names), list(zip(*values, strict=True)))
+
+    # -- tables ----------------------------------------------------------------------------------
+
+    def _table(self, name: st.Name) -> Table:
+        table = self.catalog.names().find(name, Table)
+        assert isinstance(table, Table)
+        if table.ingest is None or table.ingest.connector != NAME:
+            raise SqlError(
+                f"table {name} is filled by its connector", place=name.place,
+                remedy="statements change tables without a connector",
+            )  # fmt: skip
+        return table
+
+    def _changeable(self, name: st.Name) -> Table:
+        table = self._table(name)
+        if not table.changing:
+            raise SqlError(
+                f"table {name} is only appended to", place=name.place,
+                remedy="a table with a PRIMARY KEY, without APPEND ONLY, can be changed",
+            )  # fmt: skip
+        return table
+
+    def _filled(self, table: Table) -> list[Column]:
+        return [c for c in table.columns if c.generated is None]
+
+    def _defaults(self, table: Table) -> dict[str, Expr]:
+        """What DEFAULT says, by column."""
+        (statement,) = parse(table.text, "", {})
+        assert isinstance(statement, st.CreateTable)
+        found: dict[str, Expr] = {}
+        for column in statement.columns:
+            if column.default is not None:
+                (select,) = parse(f"SELECT {column.default.text}", "", {})
+                assert isinstance(select, st.Select)
+                node = bind_query(select.query, self.catalog.names().relation)
+                assert isinstance(node, Project)
+                found[column.name] = node.items[0].expr
+        return found
+
+
+def _cast(column: Column, expr: Expr, name: str | None = None) -> Item:
+    return Item(name or column.name, Cast(column.type, expr))
