@@ -35,7 +35,7 @@ def _later(what: str) -> str:
     return f"takes effect with {what}, not there yet"
 
 
-_DML = _later("INSERT, UPDATE and DELETE")
+_DML = "INSERT, UPDATE and DELETE return when what they did is visible"
 _PARALLELISM = (
     "",
     "_for_table",
@@ -95,7 +95,7 @@ INSTEAD: Mapping[str, str] = {
     "source_rate_limit": "it is an option of a source: WITH (…, source_rate_limit = 1000)",
     "backfill_rate_limit": "source_rate_limit, an option of a source, bounds what it gives",
     "sink_rate_limit": "source_rate_limit, an option of a source, bounds what it gives",
-    "dml_rate_limit": "there is no INSERT yet",
+    "dml_rate_limit": "INSERT writes to a log at once",
 }
 """Settings that promise to go easy on something; ignoring them could do harm."""
 
