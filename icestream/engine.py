@@ -67,6 +67,7 @@ class Engine:
         self._pipeline: Pipeline | None = None
         self._warming: threading.Thread | None = None
         self.turns = Turns()
+        self._runs = 0
         self._owned = False
 
     def __enter__(self) -> Engine:
@@ -336,6 +337,7 @@ class Engine:
             report(epoch)
 
         self._write_status("running")
+        self._runs += 1
         try:
             pipeline.run(stop, once=once, report=after, turn=self.turns)
         except FencedError:
@@ -345,7 +347,10 @@ class Engine:
                 "failed", message=str(error).splitlines()[0] if str(error) else type(error).__name__
             )
             raise
-        self._write_status("stopped")
+        finally:
+            self._runs -= 1
+        if not self._runs:
+            self._write_status("stopped")
 
     def _write_status(
         self, state: str, epoch: EpochReport | None = None, message: str | None = None
