@@ -68,6 +68,7 @@ class Engine:
         self._warming: threading.Thread | None = None
         self.turns = Turns()
         self._runs = 0
+        self._telling = threading.Lock()
         self._owned = False
 
     def __enter__(self) -> Engine:
@@ -358,7 +359,8 @@ class Engine:
         from icestream.runtime.snapshot import status_of
 
         assert self._pipeline is not None
-        observe.write(self.home, status_of(self._pipeline, state, epoch, message))
+        with self._telling:
+            observe.write(self.home, status_of(self._pipeline, state, epoch, message))
 
     def close(self) -> None:
         """Stop what was started: connectors, the session, the lock."""

@@ -22,9 +22,9 @@ from icestream.catalog.objects import (
 from icestream.catalog.settings import settings_of
 from icestream.catalog.sinks import bind_sink, bind_view
 from icestream.catalog.sources import bind_source, bind_table
-from icestream.connect.config import configure
 from icestream.connectors.iceberg_options import CONNECTION_OPTIONS
 from icestream.errors import NotSupportedError, SqlError
+from icestream.kafka_connect.config import configure
 from icestream.sql import statements as st
 from icestream.sql.options import OptionSpec, check
 

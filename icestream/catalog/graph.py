@@ -19,7 +19,7 @@ from icestream.catalog.objects import (
     Watermark,
     dead_key,
 )
-from icestream.connect.config import Destination
+from icestream.kafka_connect.config import Destination
 from icestream.lake.fold import OFFSET, OP, PARTITION, STREAM, Upsert
 from icestream.plan.delta import changes_of
 from icestream.plan.linear import relations_read

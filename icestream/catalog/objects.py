@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from icestream.connect.config import ConnectorConfig
 from icestream.connectors.base import Column
 from icestream.errors import IcestreamError
 from icestream.functions.expressions import Expr
+from icestream.kafka_connect.config import ConnectorConfig
 from icestream.lake.fold import Upsert
 from icestream.plan.logical import Node
 from icestream.plan.stages import Stage

@@ -57,7 +57,7 @@ def script_at(path: Path) -> str:
         raise ConfigError(f"{path} cannot be read: {reason}") from error
     if path.suffix != ".json":
         return text
-    from icestream.connect import script_of
+    from icestream.kafka_connect import script_of
 
     return script_of(text, str(path))
 

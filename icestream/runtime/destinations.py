@@ -18,8 +18,13 @@ from pyspark.sql import functions as F
 
 from icestream.catalog.graph import Feed
 from icestream.catalog.objects import DEAD_LETTER_COLUMNS, Connector
-from icestream.connect.config import ConnectorConfig, Destination
-from icestream.connect.inference import (
+from icestream.connectors.base import RAW
+from icestream.connectors.formats import FieldSpec
+from icestream.connectors.iceberg import use_spec
+from icestream.connectors.iceberg_sink import partition_clause
+from icestream.errors import LakeError, SqlError
+from icestream.kafka_connect.config import ConnectorConfig, Destination
+from icestream.kafka_connect.inference import (
     Alteration,
     Description,
     alterations,
@@ -27,13 +32,8 @@ from icestream.connect.inference import (
     describe,
     merged,
 )
-from icestream.connect.records import Reading, RecordReader
-from icestream.connect.tables import table_columns
-from icestream.connectors.base import RAW
-from icestream.connectors.formats import FieldSpec
-from icestream.connectors.iceberg import use_spec
-from icestream.connectors.iceberg_sink import partition_clause
-from icestream.errors import LakeError, SqlError
+from icestream.kafka_connect.records import Reading, RecordReader
+from icestream.kafka_connect.tables import table_columns
 from icestream.lake.catalogs import LAKE, CatalogSpec, Lake
 from icestream.lake.stamp import Range
 from icestream.lake.table import LakeTable

@@ -156,7 +156,7 @@ class Changing:
                     raise SqlError(
                         f'null value in column "{column.name}" of table {table.name} is not allowed'
                     )
-        return rows
+        return rows.cast(pa.schema([field.with_nullable(True) for field in rows.schema]))
 
     def _write(self, table: Table, parts: Sequence[tuple[int, pa.Table]]) -> None:
         rows = pa.concat_tables([rows for _, rows in parts])

@@ -24,7 +24,7 @@ ORDER = [
     "lake",
     "dev",
     "connectors",
-    "connect",
+    "kafka_connect",
     "catalog",
     "maintenance",
     "observe",

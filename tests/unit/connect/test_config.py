@@ -13,9 +13,9 @@ from icestream.catalog.objects import Connector
 from icestream.catalog.show import explain_object, show
 from icestream.catalog.store import Store
 from icestream.config import Home
-from icestream.connect import keys, script_of
-from icestream.connect.config import ConnectorConfig, Destination, configure
 from icestream.errors import ConfigError, IcestreamError, NotSupportedError, SqlError
+from icestream.kafka_connect import keys, script_of
+from icestream.kafka_connect.config import ConnectorConfig, Destination, configure
 from icestream.sql import parse
 from icestream.sql import statements as st
 from icestream.sql.options import OptionSpec

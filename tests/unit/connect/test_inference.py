@@ -7,10 +7,10 @@ import pyarrow as pa
 import pytest
 
 from icestream import types as t
-from icestream.connect import inference
-from icestream.connect.inference import Alteration, NewColumn
-from icestream.connect.records import Reading
-from icestream.connect.tables import table_columns
+from icestream.kafka_connect import inference
+from icestream.kafka_connect.inference import Alteration, NewColumn
+from icestream.kafka_connect.records import Reading
+from icestream.kafka_connect.tables import table_columns
 
 LOGICAL = "org.apache.kafka.connect.data."
 

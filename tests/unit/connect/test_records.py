@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 
 from icestream import types as t
-from icestream.connect.records import Reading, RecordReader, _Careful
 from icestream.connectors.formats import FieldSpec, blocks
+from icestream.kafka_connect.records import Reading, RecordReader, _Careful
 
 ORDER = (
     FieldSpec("id", t.BIGINT, True),

@@ -21,9 +21,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from icestream import types as t
-from icestream.connect.schema import ConnectSchema, parse_schema, plain, restore
 from icestream.connectors.formats import Decoded, FieldSpec, blocks, check_not_null, values
 from icestream.connectors.formats.json import JsonDecoder
+from icestream.kafka_connect.schema import ConnectSchema, parse_schema, plain, restore
 
 KEEP = "\0keep"
 """The column beside a row's own: whether the record is for this table at all."""

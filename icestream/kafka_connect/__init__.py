@@ -4,6 +4,6 @@
 `connect.inference` do with a record what the sink does. No Spark here: `runtime.destinations` runs it.
 """
 
-from icestream.connect.script import script_of
+from icestream.kafka_connect.script import script_of
 
 __all__ = ["script_of"]

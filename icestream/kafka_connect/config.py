@@ -9,9 +9,9 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from icestream.connect import keys
 from icestream.connectors import kafka_options
 from icestream.errors import NotSupportedError, Place, SqlError
+from icestream.kafka_connect import keys
 from icestream.sql.environment import resolve
 from icestream.sql.options import OptionSpec, Secrets, Settings, Spec, check
 from icestream.sql.statements import Option, Options

@@ -17,11 +17,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from icestream import types as t
-from icestream.connect import schema as connect
-from icestream.connect.records import Reading, envelope
-from icestream.connect.schema import ConnectSchema
 from icestream.connectors.formats import blocks
 from icestream.connectors.formats.json import read_block
+from icestream.kafka_connect import schema as connect
+from icestream.kafka_connect.records import Reading, envelope
+from icestream.kafka_connect.schema import ConnectSchema
 
 INT_MAX = 2**31 - 1
 LONG_MAX = 2**63 - 1
