@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from icestream.catalog.objects import MaterializedView, Table
-from icestream.config import EngineSettings, Home
+from icestream.config import DEFAULT_HOME, EngineSettings, Home
 from icestream.engine import Engine
 from icestream.errors import SqlError
 from icestream.plan.logical import Node
@@ -38,7 +38,7 @@ POLL = 0.2
 
 
 def connect(
-    home: str | Path = "icestream_home",
+    home: str | Path = DEFAULT_HOME,
     *,
     settings: EngineSettings | None = None,
     spark: SparkSession | None = None,
@@ -134,14 +134,14 @@ class Database:
 
         From the beginning (its rows come first), or since a position; for ever, or, if not to `follow`, up to now.
         """
-        from icestream.lake.catalogs import LAKE, SYSTEM, Lake
+        from icestream.lake.catalogs import Lake
         from icestream.lake.log import EpochLog
 
         object = self.engine.catalog.names().find(st.Name(name))
         if not isinstance(object, MaterializedView | Table):
             raise SqlError(f"{name} is a {object.kind}: it has no rows of its own")
         lake = Lake(self.engine.spark)
-        log = EpochLog(lake.table(LAKE, SYSTEM, "epochs", owned=True))
+        log = EpochLog.of(lake)
         columns = [c.name for c in object.columns]
         at = since
         while not self._stop.is_set():

@@ -65,6 +65,14 @@ def table_key(
     return upsert
 
 
+def whole_row(columns: Sequence[Column]) -> Upsert | None:
+    """How a table without a key is changed by statements. None where rows cannot be told apart: they are only added."""
+    filled = [c for c in columns if c.generated is None]
+    if not all(can_be_key(c.type) for c in filled):
+        return None
+    return Upsert(tuple(c.name for c in filled), "bag")
+
+
 def with_key(columns: Sequence[Column], upsert: Upsert | None) -> tuple[Column, ...]:
     """The columns, those of the key NOT NULL."""
     key = upsert.key if upsert else ()

@@ -112,8 +112,7 @@ class Table(Object):
     @property
     def primary_key(self) -> tuple[str, ...]:
         """The columns that tell its rows apart; none if rows may be alike."""
-        keyed = self.upsert is not None and self.upsert.conflict != "bag"
-        return self.upsert.key if self.upsert is not None and keyed else ()
+        return self.upsert.key if self.upsert is not None and self.upsert.keyed else ()
 
     @property
     def changing(self) -> bool:

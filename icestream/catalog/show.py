@@ -84,7 +84,7 @@ def describe(statement: st.Describe, catalog: Catalog) -> Result:
     found = catalog.names().find(statement.name)
     result = _columns(found)
     upsert = found.upsert if isinstance(found, Table | Sink) else None
-    if upsert is None or upsert.conflict == "bag":
+    if upsert is None or not upsert.keyed:
         return result
     facts = [("primary key", _names(upsert.key)), ("on conflict", CONFLICT_WORDS[upsert.conflict])]
     if upsert.version:
@@ -162,7 +162,7 @@ def manner(object: Table | Sink) -> str:
     if upsert is None:
         dropped = isinstance(object, Sink) and object.drops_deletes
         return "append, deletes are dropped" if dropped else "append"
-    if upsert.conflict == "bag":
+    if not upsert.keyed:
         return "changed by statements, by the whole row"
     text = f"upsert by ({_names(upsert.key)})"
     if isinstance(object, Table):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from icestream.catalog.keys import gives_changes, table_key, with_key
+from icestream.catalog.keys import gives_changes, table_key, whole_row, with_key
 from icestream.catalog.names import Names, distinct, public
 from icestream.catalog.objects import Ingest, Source, Table
 from icestream.catalog.settings import connection_key, connector_name, settings_of, with_connection
@@ -64,7 +64,7 @@ def bind_table(statement: st.CreateTable, id: int, names: Names) -> Table:
     upsert = table_key(statement, ingest, columns, what)
     columns = with_key(columns, upsert)
     if upsert is None and ingest.connector == dml.NAME and not statement.append_only:
-        upsert = dml.without_key(columns)
+        upsert = whole_row(columns)
     mark = watermark_of(statement, columns, what)
     depends = connection_key(statement.options, names)
     table = Table(

@@ -10,21 +10,15 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import unquote, urlsplit
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from icestream.connectors.base import Column, Context, Source, SourceConnector
+from icestream.connectors.base import Context, Source, SourceConnector
 from icestream.errors import RangeLostError
-from icestream.lake.fold import CHANGE_SCHEMA, OFFSET, OP, PARTITION, STREAM, Upsert
+from icestream.lake.fold import CHANGE_SCHEMA, OFFSET, OP, PARTITION, STREAM
 from icestream.lake.stamp import Offset
 from icestream.types import (
-    INTERVAL,
-    JSONB,
-    ArrayType,
-    MapType,
-    StructType,
     backtick,
     spark_type,
 )
@@ -91,12 +85,14 @@ class DmlSource(Source):
     gives_changes = True
 
     def __init__(self, context: Context) -> None:
+        from icestream.lake.catalogs import (
+            home_of,  # with Spark, which binding a table does without
+        )
+
         self.name = context.name
         self.spark = context.spark
         self.columns = context.columns
-        warehouse = context.lake.spark.conf.get("spark.sql.catalog.lake.warehouse")
-        home = Path(unquote(urlsplit(str(warehouse)).path)).parent.parent
-        self.log = DmlLog.of(home, context.key)
+        self.log = DmlLog.of(home_of(context.spark), context.key)
 
     def start(self) -> Offset:
         """Nothing has been read."""
@@ -141,15 +137,6 @@ class DmlSource(Source):
     def acknowledge(self, end: Offset) -> None:
         """What is in the table need not be in the log."""
         self.log.forget(end["entry"])
-
-
-def without_key(columns: Sequence[Column]) -> Upsert | None:
-    """How a table without a key is changed: by the whole row. None where rows cannot be told apart: they are only added."""
-    filled = [c for c in columns if c.generated is None]
-    nested = (ArrayType, StructType, MapType)
-    if any(isinstance(c.type, nested) or c.type in (JSONB, INTERVAL) for c in filled):
-        return None
-    return Upsert(tuple(c.name for c in filled), "bag")
 
 
 SOURCE = SourceConnector(name=NAME, options=(), open=DmlSource)

@@ -13,9 +13,7 @@ import shutil
 import time
 import uuid
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
-from urllib.parse import unquote, urlsplit
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
@@ -24,7 +22,7 @@ from pyspark.sql import DataFrame
 from icestream.connectors.base import Context, Source, SourceConnector
 from icestream.connectors.iceberg import SnapshotRanges
 from icestream.errors import ConnectorError, NotSupportedError, RangeLostError, SqlError
-from icestream.lake.catalogs import LAKE, OWNER, SYSTEM, TABLE_PROPERTIES, literal
+from icestream.lake.catalogs import LAKE, OWNER, SYSTEM, TABLE_PROPERTIES, home_of, literal
 from icestream.lake.jvm import java_message
 from icestream.lake.stamp import Offset
 from icestream.lake.table import LakeTable
@@ -61,7 +59,7 @@ class LandedSource(Source):
         self.columns = [(c.name, c.type) for c in context.columns if c.generated is None]
         self.table = context.lake.table(LAKE, SYSTEM, landed_table(context.key), owned=False)
         self.ranges = SnapshotRanges(context.name, self.table, self.columns)
-        self.checkpoint = _home(self.spark) / "landing" / landed_table(context.key)
+        self.checkpoint = home_of(self.spark) / "landing" / landed_table(context.key)
         self._query: Any = None
         self._next_pull = 0.0
 
@@ -186,12 +184,6 @@ class LandedSource(Source):
             object=self.name,
             remedy="check format and option.*",
         )
-
-
-def _home(spark: Any) -> Path:
-    """The home directory, found through its embedded lake."""
-    warehouse = spark.conf.get(f"spark.sql.catalog.{LAKE}.warehouse")
-    return Path(unquote(urlsplit(warehouse).path)).parent.parent
 
 
 def check(settings: Settings) -> None:

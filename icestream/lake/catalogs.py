@@ -6,6 +6,8 @@ import hashlib
 import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
@@ -60,6 +62,12 @@ def embedded(home: Home) -> CatalogSpec:
             "warehouse": home.warehouse.as_uri(),
         },
     )
+
+
+def home_of(spark: SparkSession) -> Path:
+    """The home directory, found through its embedded lake."""
+    warehouse = str(spark.conf.get(f"spark.sql.catalog.{LAKE}.warehouse"))
+    return Path(unquote(urlsplit(warehouse).path)).parent.parent
 
 
 class Lake:

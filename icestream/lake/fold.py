@@ -54,6 +54,11 @@ class Upsert:
     version: tuple[str, ...] = ()
 
     @property
+    def keyed(self) -> bool:
+        """Whether no two rows have the same key."""
+        return self.conflict != "bag"
+
+    @property
     def needs_stored(self) -> bool:
         """Whether the outcome depends on what the row holds that is there already."""
         return self.conflict == "fill" or bool(self.version)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from icestream.lake.catalogs import LAKE, SYSTEM, Lake
 from icestream.lake.stamp import RECORD, Record, Stamp
 from icestream.lake.table import LakeTable
 
@@ -12,6 +13,11 @@ class EpochLog:
     def __init__(self, table: LakeTable) -> None:
         self.table = table
         self.head: int | None = None
+
+    @classmethod
+    def of(cls, lake: Lake) -> EpochLog:
+        """The log of the home whose lake it is."""
+        return cls(lake.table(LAKE, SYSTEM, "epochs", owned=True))
 
     def newest(self) -> Record | None:
         """The newest record, as the catalog has it now; remembers the head that the next commit must find."""

@@ -18,7 +18,7 @@ from icestream.lake.fold import DELETE, UPSERT
 from icestream.plan.logical import Item, Node, Project
 from icestream.plan.query import bind_query
 from icestream.result import Result
-from icestream.runtime.query import frame_of, shown
+from icestream.runtime.query import frame_of, values_of
 from icestream.sql import parse
 from icestream.sql import statements as st
 from icestream.types import NULL, quote
@@ -51,15 +51,7 @@ class Changing:
         table = self._table(statement.table)
         filled = self._filled(table)
         names = statement.columns or tuple(c.name for c in filled)
-        by_name = {c.name: c for c in filled}
-        for name in names:
-            if name not in by_name:
-                known = did_you_mean(name, by_name)
-                raise SqlError(
-                    f"table {table.name} has no column {name}",
-                    place=statement.table.place,
-                    remedy=known,
-                )
+        self._check_columns(table, names, statement)
         node = bind_query(statement.query, self.catalog.names().relation)
         given = node.columns
         if len(set(node.names)) < len(given):
@@ -87,6 +79,7 @@ class Changing:
 
     def _delete(self, statement: st.Delete) -> Result:
         table = self._changeable(statement.table)
+        self._check_columns(table, (), statement)
         where = f" WHERE {statement.where.text}" if statement.where else ""
         rows = self._selected(table, [], where)[0]
         self._write(table, [(DELETE, rows)])
@@ -94,14 +87,7 @@ class Changing:
 
     def _update(self, statement: st.Update) -> Result:
         table = self._changeable(statement.table)
-        names = [c.name for c in self._filled(table)]
-        for name, _ in statement.assignments:
-            if name not in names:
-                raise SqlError(
-                    f"table {table.name} has no column {name}",
-                    place=statement.table.place,
-                    remedy=did_you_mean(name, names),
-                )
+        self._check_columns(table, [name for name, _ in statement.assignments], statement)
         set_to = [(name, query.text) for name, query in statement.assignments]
         where = f" WHERE {statement.where.text}" if statement.where else ""
         old, new = self._selected(table, set_to, where)
@@ -171,13 +157,8 @@ class Changing:
         if not returning:
             return Result(message=message)
         types = {c.name: c.type for c in table.columns}
-        asked = [q.text.strip() for q in returning]
-        names = rows.column_names if asked == ["*"] else [n.strip('"') for n in asked]
-        if any(n not in rows.column_names for n in names):
-            raise NotSupportedError("RETURNING of anything but columns")
-        values = [
-            [None if v is None else shown(v, types[n]) for v in rows[n].to_pylist()] for n in names
-        ]
+        names = _returned(returning, rows.column_names)
+        values = [values_of(rows[n], types[n]) for n in names]
         return Result(message, tuple(names), list(zip(*values, strict=True)))
 
     # -- tables ----------------------------------------------------------------------------------
@@ -201,6 +182,19 @@ class Changing:
             )  # fmt: skip
         return table
 
+    def _check_columns(self, table: Table, named: Sequence[str], statement: Change) -> None:
+        """Refuse columns that the table does not have, before anything is written."""
+        known = [c.name for c in self._filled(table)]
+        for name in named:
+            if name not in known:
+                raise SqlError(
+                    f"table {table.name} has no column {name}",
+                    place=statement.table.place,
+                    remedy=did_you_mean(name, known),
+                )
+        if any(name not in known for name in _returned(statement.returning, known)):
+            raise NotSupportedError("RETURNING of anything but columns")
+
     def _filled(self, table: Table) -> list[Column]:
         return [c for c in table.columns if c.generated is None]
 
@@ -217,6 +211,12 @@ class Changing:
                 assert isinstance(node, Project)
                 found[column.name] = node.items[0].expr
         return found
+
+
+def _returned(returning: Sequence[st.Query], columns: Sequence[str]) -> list[str]:
+    """The columns that RETURNING names."""
+    asked = [q.text.strip() for q in returning]
+    return list(columns) if asked == ["*"] else [name.strip('"') for name in asked]
 
 
 def _cast(column: Column, expr: Expr, name: str | None = None) -> Item:

@@ -80,10 +80,8 @@ class Pipeline:
         self.notice = notice
         self.plan = Plan((), ())
         self.record = Record(pipeline, 0, 0, 0, 0)
-        log = lake.table(LAKE, SYSTEM, "epochs", owned=True)
-        self.runtime = Runtime(
-            lake.spark, self.plan, EpochLog(log), {}, {}, {}, {}, {}, {}, indexes
-        )
+        log = EpochLog.of(lake)
+        self.runtime = Runtime(lake.spark, self.plan, log, {}, {}, {}, {}, {}, {}, indexes)
         self.housekeeper = Housekeeper(lake, settings, notice)
         self._pace: dict[str, Pace] = {}
         self._committed: dict[str, float] = {}

@@ -12,7 +12,7 @@ from icestream.catalog.catalog import Catalog
 from icestream.catalog.graph import Feed
 from icestream.catalog.objects import Source, Table
 from icestream.errors import SqlError
-from icestream.lake.catalogs import LAKE, SYSTEM, Lake
+from icestream.lake.catalogs import Lake
 from icestream.lake.log import EpochLog
 from icestream.lake.stamp import Range, Record
 from icestream.plan.linear import relations_read
@@ -25,6 +25,7 @@ from icestream.sql.statements import Query
 from icestream.types import Type, backtick
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
 
@@ -33,11 +34,13 @@ def select(query: Query, catalog: Catalog, spark: SparkSession) -> Result:
     node = bind_query(query, catalog.names().relation)
     frame = frame_of(node, catalog, spark)
     table = frame.toDF(*[f"c{i}" for i in range(len(node.columns))]).toArrow()
-    values = [
-        [None if v is None else shown(v, c.type) for v in column.to_pylist()]
-        for c, column in zip(node.columns, table.columns, strict=True)
-    ]
+    values = [values_of(x, c.type) for c, x in zip(node.columns, table.columns, strict=True)]
     return Result(columns=node.names, rows=list(zip(*values, strict=True)))
+
+
+def values_of(column: pa.Array | pa.ChunkedArray, type: Type) -> list[Any]:
+    """The values of a column, as `shown` has them."""
+    return [None if v is None else shown(v, type) for v in column.to_pylist()]
 
 
 def shown(value: Any, type: Type) -> Any:
@@ -71,7 +74,7 @@ def interval_text(months: int, days: int, microseconds: int) -> str:
 def frame_of(node: Node, catalog: Catalog, spark: SparkSession) -> DataFrame:
     """A query's plan as a Spark frame over the newest record's snapshots."""
     lake = Lake(spark)
-    log = EpochLog(lake.table(LAKE, SYSTEM, "epochs", owned=True))
+    log = EpochLog.of(lake)
     record = log.newest() if lake.exists(log.table) else None
     inputs = {key: _input(key, catalog, lake, record) for key in relations_read(node)}
     return spark.sql(render(node, inputs))

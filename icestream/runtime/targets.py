@@ -89,8 +89,8 @@ def prepare(task: Task, target: Target, lake: Lake) -> None:
                 remedy="choose another name, or drop that table",
             )
         lake.drop(target)
-    keyed = task.upsert is not None and task.upsert.conflict != "bag" and task.stage is None
-    key = task.upsert.key if task.upsert is not None and keyed else ()
+    upsert = task.upsert if task.stage is None else None
+    key = upsert.key if upsert is not None and upsert.keyed else ()
     lake.create(
         target,
         task.columns,

@@ -13,6 +13,9 @@ from typing import Any, Literal, Protocol
 from icestream.errors import IcestreamError, Place
 from icestream.types import Type
 
+VERSION = "13.14.0"
+"""The PostgreSQL that clients are told of, as by RisingWave: they ask nothing newer of the catalogs."""
+
 Statement = Any
 """The backend's own word for one statement; the server only hands it back."""
 

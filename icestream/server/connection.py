@@ -17,6 +17,7 @@ from zoneinfo import ZoneInfo
 from icestream.server import copy, failures, portals
 from icestream.server import messages as m
 from icestream.server.backend import (
+    VERSION,
     Client,
     Column,
     Description,
@@ -31,7 +32,7 @@ from icestream.server.values import codec, codec_of
 
 PIECE = 64 * 1024
 SETTINGS = {
-    "server_version": "13.14.0",  # what RisingWave says: clients ask nothing newer of the catalogs
+    "server_version": VERSION,
     "server_encoding": "UTF8",
     "client_encoding": "UTF8",
     "application_name": "",

@@ -13,11 +13,12 @@ from icestream.catalog.objects import Broken, Index, Object, Sink, Source, Table
 from icestream.engine import Engine
 from icestream.observe.report import EpochReport
 from icestream.result import Result
-from icestream.server.backend import Client, Notice
+from icestream.server.backend import VERSION, Client, Notice
 from icestream.server.relations import Model, SystemRelations
 from icestream.server.relations import model as system
 from icestream.server.session import EngineSession
 
+VERSION_NUMBER = "{}{:02}{:02}".format(*map(int, VERSION.split(".")))
 FIRST_OID = 16_384
 """OIDs below are PostgreSQL's own."""
 
@@ -91,8 +92,8 @@ class Service:
                 (oids[o.key], oids[key]) for o in objects for key in o.depends if key in oids
             ),
             settings=(
-                system.Setting("server_version", "13.14.0"),
-                system.Setting("server_version_num", "131400"),
+                system.Setting("server_version", VERSION),
+                system.Setting("server_version_num", VERSION_NUMBER),
             ),
         )
 

@@ -15,9 +15,10 @@ from icestream.errors import IcestreamError, NotSupportedError, SqlError
 from icestream.lake.jvm import java_message
 from icestream.plan.query import bind_query
 from icestream.result import Result
-from icestream.runtime.query import frame_of, shown
+from icestream.runtime.query import frame_of, values_of
 from icestream.server import literals
 from icestream.server.backend import (
+    VERSION,
     Client,
     Column,
     Description,
@@ -64,7 +65,7 @@ SETTINGS = {
     "standard_conforming_strings": ("standard_conforming_strings", "on"),
     "statement_timeout": ("statement_timeout", "0"),
     "transaction_isolation": ("transaction_isolation", "read committed"),
-    "server_version": ("server_version", "13.14.0"),
+    "server_version": ("server_version", VERSION),
     "session characteristics": ("session characteristics", ""),
 }
 """Settings of a session, by name: as it is spelt, and what it is."""
@@ -226,11 +227,7 @@ class EngineSession:
 
         def rows() -> Iterator[Sequence[Any]]:
             for batch in found.to_batches(max_chunksize=BATCH):
-                columns = [
-                    [None if v is None else shown(v, type) for v in column.to_pylist()]
-                    for column, type in zip(batch.columns, types, strict=True)
-                ]
-                yield from zip(*columns, strict=True)
+                yield from zip(*map(values_of, batch.columns, types), strict=True)
 
         return Outcome("SELECT", tuple(Column(c.name, c.type) for c in node.columns), rows())
 
