@@ -7,7 +7,7 @@ needs it; the home's lock is taken when something changes or runs.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import partial
@@ -15,12 +15,13 @@ from typing import TYPE_CHECKING
 
 from icestream.catalog import variables
 from icestream.catalog.catalog import Catalog, Change
-from icestream.catalog.objects import Connector, Index, Object
+from icestream.catalog.objects import Connector, Index, MaterializedView, Object
 from icestream.catalog.show import delivery, describe, explain, show
 from icestream.catalog.store import Store
 from icestream.config import EngineSettings, Home
 from icestream.connectors.iceberg_options import needs_aws
-from icestream.errors import FencedError, NotSupportedError, SqlError
+from icestream.errors import FencedError, IcestreamError, NotSupportedError, SqlError
+from icestream.jobs import Job, Jobs
 from icestream.observe import status as observe
 from icestream.observe.report import EpochReport
 from icestream.plan.explain_stages import notices
@@ -33,7 +34,7 @@ from icestream.sql import statements as st
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from icestream.runtime.pipeline import Pipeline
+    from icestream.runtime.pipeline import Pipeline, Ready
 
 CREATE = (
     st.CreateSource, st.CreateTable, st.CreateView, st.CreateSink, st.CreateConnection,
@@ -67,6 +68,8 @@ class Engine:
         self._pipeline: Pipeline | None = None
         self._warming: threading.Thread | None = None
         self.turns = Turns()
+        self.jobs: Jobs | None = None
+        """Set while statements come to a running pipeline: views are filled beside it then."""
         self._runs = 0
         self._telling = threading.Lock()
         self._owned = False
@@ -85,19 +88,40 @@ class Engine:
         file: str = "<sql>",
         on_result: Callable[[Result], None] = lambda r: None,
         env: Mapping[str, str] | None = None,
+        on_job: Callable[[Job], None] = lambda job: None,
     ) -> list[Result]:
         """Run a script. Everything in it is parsed first; creations are applied together, all or none.
 
         `on_result` gets each result as soon as it holds: that of a creation once it is applied. `env` is where `${NAME}`
-        is looked up, if not in the engine's own.
+        is looked up, if not in the engine's own. `on_job` gets the job that is waited for, if there is one.
         """
         statements = parse(sql, file, self.env if env is None else env)
+        if self.jobs is None:
+            return self._in_turn(statements, on_result)
+        results: list[Result] = []
+        for statement in statements:
+            started: list[Job] = []
+            results += self._in_turn([statement], on_result, started)
+            for job in started:
+                on_job(job)
+                job.wait()
+        return results
+
+    def _in_turn(
+        self,
+        statements: Sequence[st.Statement],
+        on_result: Callable[[Result], None],
+        started: list[Job] | None = None,
+    ) -> list[Result]:
         reads = all(isinstance(s, READ) for s in statements)
         with nullcontext() if reads else self.turns:
-            return self._execute(statements, on_result)
+            return self._execute(statements, on_result, [] if started is None else started)
 
     def _execute(
-        self, statements: Sequence[st.Statement], on_result: Callable[[Result], None]
+        self,
+        statements: Sequence[st.Statement],
+        on_result: Callable[[Result], None],
+        started: list[Job],
     ) -> list[Result]:
         results: list[Result] = []
         pending: list[Change] = []
@@ -111,7 +135,7 @@ class Engine:
         try:
             for statement in statements:
                 if isinstance(statement, CREATE):
-                    untold.append(self._create(statement, pending))
+                    untold.append(self._create(statement, pending, started))
                 else:
                     self._apply(pending)
                     tell()
@@ -137,12 +161,18 @@ class Engine:
                 variables.check(statement)
         return changes
 
-    def _create(self, statement: st.Statement, pending: list[Change]) -> Result:
+    def _create(self, statement: st.Statement, pending: list[Change], started: list[Job]) -> Result:
         change = self.catalog.examine(statement)
         kind, name = change.object.kind, change.object.name
         if not change.exists:
-            self.catalog.learn(change)
-            pending.append(change)
+            if self.jobs is not None and self._has_history(change.object):
+                background = self.store.settings().get("background_ddl") == "true"
+                job = self.jobs.submit(change, background=background)
+                if not background:
+                    started.append(job)
+            else:
+                self.catalog.learn(change)
+                pending.append(change)
             note = delivery(change.object)
             for text in notices(getattr(change.object, "stages", ()), f"{kind} {name}"):
                 self.notice(text)
@@ -171,6 +201,42 @@ class Engine:
         self.catalog.keep(names, self.lock.incarnation)
         pending.clear()
 
+    def _has_history(self, object: Object) -> bool:
+        """Whether a new object begins with what is there already; else it begins with the next epoch."""
+        if not isinstance(object, MaterializedView):
+            return False
+        from icestream.runtime.backfill import feeds_of
+
+        known = self.pipeline.record.sources
+        return all(key in known for key in feeds_of(list(self.catalog), object))
+
+    def adopt(self, change: Change, ready: Ready) -> None:
+        """Make an object real whose tables are filled already. Called in turn."""
+        gone = set(change.object.depends) - {o.key for o in self.catalog}
+        if gone:
+            names = ", ".join(sorted(key.partition("#")[0] for key in gone))
+            raise SqlError(f"{names}, which {change.object.name} reads, was dropped meanwhile")
+        self.catalog.learn(change)
+        try:
+            self.pipeline.attach(list(self.catalog), self.store.plan + 1, ready=ready)
+            assert self.lock is not None
+            self.catalog.keep([change.object.name], self.lock.incarnation)
+        except BaseException:
+            self.catalog.forget([change.object.name])
+            raise
+
+    def resume_jobs(self) -> None:
+        """Take up again what was under way in the background when the engine stopped."""
+        assert self.jobs is not None
+        with self.turns:
+            for id, text, _ in self.store.jobs():
+                self.store.end_job(id)
+                try:
+                    (statement,) = parse(text, "", {})
+                    self.jobs.submit(self.catalog.examine(statement), background=True)
+                except IcestreamError as error:
+                    self.notice(f"job {id} cannot be taken up again: {error.message}")
+
     def _attach(self) -> None:
         opened = self._pipeline is not None
         pipeline = self._running()
@@ -185,6 +251,9 @@ class Engine:
                 from icestream.runtime.query import select
 
                 return select(statement.query, self.catalog, self.spark)
+            case st.Show(what="jobs"):
+                told = [(job.id, job.statement, job.progress) for job in self.jobs or ()]
+                return Result(columns=("Id", "Statement", "Progress"), rows=told)
             case st.Show() | st.ShowCreate():
                 for error in dict.fromkeys(o.error for o in self.catalog.broken()):
                     self.notice(error.message)
@@ -199,6 +268,9 @@ class Engine:
                 return Result(message=f"SET ({variable.note})" if statement.value else "SET")
             case st.Insert() | st.Update() | st.Delete():
                 return self._change(statement)
+            case st.CancelJobs():
+                found = [] if self.jobs is None else self.jobs.cancel(statement.ids)
+                return Result(columns=("Id",), rows=[(job.id,) for job in found])
             case st.Flush() | st.Wait():
                 self.run(threading.Event(), once=True)
                 return Result(message=type(statement).__name__.upper())
@@ -237,9 +309,22 @@ class Engine:
                     remedy="drop those first, or use CASCADE",
                 )
             doomed |= {o.name: o for o in [found, *self.catalog.dependents(found)]}
+        self._cancel_over(doomed.values(), statement)
         if doomed:
             self._discard(doomed)
         return Result(message=f"DROP {statement.kind.upper()}")
+
+    def _cancel_over(self, doomed: Iterable[Object], statement: st.Drop) -> None:
+        """Jobs that read what is dropped end, or stand in the way."""
+        for job in self.jobs.over({o.key for o in doomed}) if self.jobs is not None else ():
+            making = job.change.object
+            if not statement.cascade:
+                raise SqlError(
+                    f"{making.kind} {making.name}, which is being made, needs it",
+                    place=statement.place,
+                    remedy=f"CANCEL JOBS {job.id}, or use CASCADE",
+                )
+            job.cancel()
 
     def _discard(self, doomed: Mapping[str, Object]) -> None:
         """Forget objects, then open the pipeline without them (they may be what keeps it from opening) and drop their

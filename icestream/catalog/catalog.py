@@ -15,7 +15,7 @@ from icestream.catalog.bind import bind
 from icestream.catalog.names import Names
 from icestream.catalog.objects import Broken, Object, Secret
 from icestream.catalog.store import Store, StoredObject
-from icestream.errors import ConfigError, IcestreamError
+from icestream.errors import ConfigError, IcestreamError, SqlError
 from icestream.sql import parse
 from icestream.sql import statements as st
 from icestream.sql.environment import placeholders, resolve
@@ -44,6 +44,8 @@ class Catalog:
         self.env = os.environ if env is None else env
         self.objects: dict[str, Object] = {}
         self.stored: dict[str, StoredObject] = {}
+        self.reserved: dict[str, Object] = {}
+        """Objects that are being made, and that nobody sees yet."""
         self._secrets = store.secrets()
         self._next_id = store.next_id()
 
@@ -102,6 +104,12 @@ class Catalog:
     def examine(self, statement: st.Statement) -> Change:
         """What a CREATE statement would change; changes nothing. Raises if it is wrong."""
         name = _name(statement)
+        if (making := self.reserved.get(name)) is not None:
+            raise SqlError(
+                f"{making.kind} {name} is being made",
+                place=statement.place,
+                remedy=f"wait for it (SHOW JOBS), or CANCEL JOBS {making.id}",
+            )
         object = bind(statement, self._next_id, self.names())
         present = self.stored.get(name)
         if present is None:
@@ -122,8 +130,17 @@ class Catalog:
         )  # fmt: skip
         self.objects[stored.name] = change.object
         self.stored[stored.name] = stored
-        self._next_id = change.object.id + 1
+        self._next_id = max(self._next_id, change.object.id + 1)
         return stored
+
+    def reserve(self, object: Object) -> None:
+        """Keep the name and the id of an object that is being made."""
+        self.reserved[object.name] = object
+        self._next_id = max(self._next_id, object.id + 1)
+
+    def release(self, object: Object) -> None:
+        """It is made, or never will be."""
+        self.reserved.pop(object.name, None)
 
     def forget(self, names: Iterable[str]) -> None:
         """Undo `learn`, or follow a DROP."""

@@ -57,8 +57,6 @@ def show(statement: st.Show | st.ShowCreate, catalog: Catalog) -> Result:
         )
     if what == "columns" and statement.name is not None:
         return _columns(catalog.names().find(statement.name))
-    if what == "jobs":
-        return Result(columns=("Id", "Statement", "Progress"))
     if what == "schemas":
         return Result(columns=("Name",), rows=[("dead_letters",), ("public",)])
     if what == "databases":

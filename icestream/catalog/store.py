@@ -31,6 +31,9 @@ MIGRATIONS = (
     );
     CREATE TABLE settings (name TEXT PRIMARY KEY, value TEXT NOT NULL);
     """,
+    """
+    CREATE TABLE jobs (id INTEGER PRIMARY KEY, text TEXT NOT NULL, created REAL NOT NULL);
+    """,
 )
 
 
@@ -156,6 +159,18 @@ class Store:
                 )
             self.db.execute("UPDATE meta SET value = value + 1 WHERE key = 'plan'")
         return self.plan
+
+    def jobs(self) -> list[tuple[int, str, float]]:
+        """Statements that are being carried out in the background, with the ids of what they make."""
+        return self.db.execute("SELECT id, text, created FROM jobs ORDER BY id").fetchall()
+
+    def begin_job(self, id: int, text: str, created: float) -> None:
+        """Remember a statement until it is carried out or cancelled."""
+        self.db.execute("INSERT OR REPLACE INTO jobs VALUES (?, ?, ?)", (id, text, created))
+
+    def end_job(self, id: int) -> None:
+        """Forget it."""
+        self.db.execute("DELETE FROM jobs WHERE id = ?", (id,))
 
     def settings(self) -> dict[str, str]:
         """What SET has set."""

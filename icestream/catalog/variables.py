@@ -49,7 +49,7 @@ VARIABLES: Mapping[str, Variable] = {v.name: v for v in (
     Variable("iceberg_engine_connection", "", _later("tables outside the embedded lake")),
     Variable("rw_implicit_flush", "false", _DML, kind="bool"),
     Variable("implicit_flush", "false", _DML, kind="bool"),
-    Variable("background_ddl", "false", _later("long backfills"), kind="bool"),
+    Variable("background_ddl", "false", "a server fills new materialized views in the background", kind="bool"),
     Variable("sink_decouple", "default", _later("queues before sinks")),
     *(Variable(f"streaming_parallelism{of}", "default", HINT) for of in _PARALLELISM),
     Variable("streaming_max_parallelism", "256", HINT, kind="int"),

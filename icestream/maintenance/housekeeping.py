@@ -32,6 +32,8 @@ class Housekeeper:
         self.lake = lake
         self.settings = settings
         self.notice = notice
+        self.pinned: set[int] = set()
+        """Snapshots that somebody reads beside the pipeline."""
         self._seen: dict[str, int | None] = {}
         self._commits: Counter[str] = Counter()
         self._files: Counter[str] = Counter()
@@ -44,7 +46,7 @@ class Housekeeper:
         record: Record,
     ) -> None:
         """Called when an epoch is complete, with the tables of objects and those that feeds keep for themselves."""
-        needed = _needed(record)
+        needed = _needed(record) | self.pinned
         for key, table in tables.items():
             if table.parts[0] == LAKE and key in record.objects:
                 self._look_after(table, record.objects[key].snapshot, needed)

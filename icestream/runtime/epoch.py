@@ -61,9 +61,16 @@ class Epoch:
     """The execution of one cut on top of a complete record."""
 
     def __init__(
-        self, runtime: Runtime, record: Record, cut: Cut, stamped: Mapping[str, Stamp] | None = None
+        self,
+        runtime: Runtime,
+        record: Record,
+        cut: Cut,
+        stamped: Mapping[str, Stamp] | None = None,
+        check: Callable[[], None] = lambda: None,
     ) -> None:
         self.runtime = runtime
+        self.check = check
+        """Called now and then; what it raises ends the epoch."""
         self.record = record
         self.cut = cut
         self.stamped = stamped or {}
@@ -85,6 +92,7 @@ class Epoch:
         try:
             self._share()
             for level in self.runtime.plan.levels:
+                self.check()
                 self._level([t for t in level if t.key in self.cut.due])
         finally:
             self.reads.release()

@@ -60,6 +60,16 @@ class Pace:
     read_at: float | None = None
 
 
+@dataclass(frozen=True)
+class Ready:
+    """What a backfill has made of a new object: where each of its tables stands."""
+
+    objects: Mapping[str, ObjectAt]
+    heads: Mapping[str, int | None]
+    uuids: Mapping[str, str]
+    counters: Mapping[str, int]
+
+
 class Pipeline:
     """All objects of a home, advancing together."""
 
@@ -103,19 +113,28 @@ class Pipeline:
         self._commit_record(incarnation=self.incarnation, plan=plan_version)
         self.attach(objects, plan_version, fence=True)
 
-    def attach(self, objects: Sequence[Object], plan_version: int, fence: bool = False) -> None:
-        """Make the running plan that of these objects. What the record does not know yet is prepared and added;
-        what it knows and the objects lack is forgotten."""
+    def attach(
+        self,
+        objects: Sequence[Object],
+        plan_version: int,
+        fence: bool = False,
+        ready: Ready | None = None,
+    ) -> None:
+        """Make the running plan that of these objects. What the record does not know yet is prepared and added, or taken
+        in where it is `ready`; what it knows and the objects lack is forgotten."""
         before, old_plan = self.record, self.plan
         plan = make_plan(objects)
         try:
-            self._open_parts(plan)
+            self.open_parts(plan)
             if fence:
                 self._recover()
                 before = self.record
-            self._add_new(plan)
+            if ready is not None:
+                self._take_in(ready)
+            self.add_new(plan)
         except BaseException:
-            self._open_parts(old_plan)
+            self.record = before
+            self.open_parts(old_plan)
             raise
         keys = {t.key for t in plan.tasks} | {f.dead_key for f in plan.feeds}
         objects_at = {k: v for k, v in self.record.objects.items() if k in keys}
@@ -128,7 +147,14 @@ class Pipeline:
         if changed:
             self._commit_record(plan=plan_version, objects=objects_at, sources=sources)
 
-    def _open_parts(self, plan: Plan) -> None:
+    def _take_in(self, ready: Ready) -> None:
+        self.runtime.heads |= ready.heads
+        self.runtime.uuids |= ready.uuids
+        objects = {**self.record.objects, **ready.objects}
+        counters = {**self.record.counters, **{k: n for k, n in ready.counters.items() if n}}
+        self.record = replace(self.record, objects=objects, counters=counters)
+
+    def open_parts(self, plan: Plan) -> None:
         """Open the connectors and tables of a plan, keeping those that are open already."""
         runtime = self.runtime
         self.plan = runtime.plan = plan
@@ -233,7 +259,7 @@ class Pipeline:
         cut = Cut(expected, first.time, first.cut, due)
         self._run_epoch(cut, ahead)
 
-    def _add_new(self, plan: Plan) -> None:
+    def add_new(self, plan: Plan) -> None:
         """Prepare objects that the record does not know: tables, fences, where to begin."""
         objects, sources = dict(self.record.objects), dict(self.record.sources)
         for feed in plan.feeds:

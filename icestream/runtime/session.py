@@ -37,6 +37,8 @@ FIXED = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
     "spark.sql.execution.arrow.maxBytesPerBatch": "2147483647b",
     "spark.sql.catalogImplementation": "in-memory",
+    # A backfill and the queries of clients run beside the pipeline, not before it.
+    "spark.scheduler.mode": "FAIR",
     # Else every column that is named costs five calls to the JVM, to tell where in Python that was.
     "spark.python.sql.dataFrameDebugging.enabled": "false",
     "spark.driver.extraJavaOptions": "-XX:+UseParallelGC -XX:-UsePerfData -Dderby.system.home=/dev/null",

@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 from icestream.catalog.objects import Broken, Index, Object, Sink, Source, Table
 from icestream.engine import Engine
+from icestream.jobs import Job, Jobs
 from icestream.observe.report import EpochReport
 from icestream.result import Result
 from icestream.server.backend import VERSION, Client, Notice
@@ -43,10 +44,14 @@ class Service:
     def start(self) -> None:
         """Recover, and run what the home knows."""
         self.engine.open()
+        self.engine.jobs = Jobs(self.engine)
+        self.engine.resume_jobs()
         self._loop.start()
 
     def stop(self) -> None:
         """Stop at the end of the epoch."""
+        if self.engine.jobs is not None:
+            self.engine.jobs.close()
         self._stop.set()
         if self._loop.is_alive():
             self._loop.join()
@@ -55,12 +60,14 @@ class Service:
         """A session for a client."""
         return EngineSession(self, client)
 
-    def execute(self, sql: str) -> tuple[Result, tuple[Notice, ...]]:
+    def execute(
+        self, sql: str, on_job: Callable[[Job], None] = lambda job: None
+    ) -> tuple[Result, tuple[Notice, ...]]:
         """What a statement gives, with what the engine had to say meanwhile."""
         found: list[Notice] = []
         self._telling.notices = found
         try:
-            (result,) = self.engine.execute(sql, env={})
+            (result,) = self.engine.execute(sql, env={}, on_job=on_job)
             return result, tuple(found)
         finally:
             self._telling.notices = None

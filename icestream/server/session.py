@@ -36,6 +36,7 @@ from icestream.types import VARCHAR, Type
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
+    from icestream.jobs import Job
     from icestream.server.service import Service
 
 OWN = re.compile(
@@ -108,6 +109,7 @@ class EngineSession:
         self._transaction: Transaction = "I"
         self._cancelled = False
         self._context: SparkContext | None = None
+        self._job: Job | None = None
         self._cursors: dict[str, Cursor] = {}
 
     # -- the protocol's questions ----------------------------------------------------------------
@@ -166,9 +168,13 @@ class EngineSession:
                 raise StateError("57014", "canceling statement due to user request") from error
             text = java_message(error) if isinstance(error, Py4JJavaError) else str(error)
             raise StateError("XX000", text.strip().splitlines()[0]) from error
-        except IcestreamError:
+        except IcestreamError as error:
             self._fail()
+            if self._cancelled:
+                raise StateError("57014", "canceling statement due to user request") from error
             raise
+        finally:
+            self._job = None
 
     def cursor(self, name: str) -> tuple[Column, ...] | None:
         """See `Session.cursor`."""
@@ -180,6 +186,8 @@ class EngineSession:
         self._cancelled = True
         if self._context is not None:
             self._context.cancelJobGroup(self.group)
+        if self._job is not None:
+            self._job.cancel()
 
     def close(self) -> None:
         """See `Session.close`."""
@@ -214,13 +222,19 @@ class EngineSession:
         (parsed,) = parse(text, "", NOTHING)
         if isinstance(parsed, st.Select):
             return self._select(parsed)
-        return self._answer(parsed, *self.service.execute(text))
+        return self._answer(parsed, *self.service.execute(text, self._wait_for))
+
+    def _wait_for(self, job: Job) -> None:
+        self._job = job
+        if self._cancelled:
+            job.cancel()
 
     def _select(self, statement: st.Select) -> Outcome:
         engine = self.service.engine
         node = bind_query(statement.query, engine.catalog.names().relation)
         context = self._context = engine.spark.sparkContext
         context.setJobGroup(self.group, "a query of a client")
+        context.setLocalProperty("spark.scheduler.pool", "queries")
         frame = frame_of(node, engine.catalog, engine.spark)
         found = frame.toDF(*[f"c{i}" for i in range(len(node.columns))]).toArrow()
         types = [c.type for c in node.columns]

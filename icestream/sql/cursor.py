@@ -145,6 +145,12 @@ class Cursor:
             self.fail(what)
         return self.next().text
 
+    def integer(self, what: str) -> int:
+        """A whole number."""
+        if self.peek().kind != "number" or not self.peek().text.isdigit():
+            self.fail(what)
+        return int(self.next().text)
+
     def word(self, what: str, known: Iterable[str]) -> str:
         """One of the known words (upper case), or an error with the nearest."""
         known = tuple(known)

@@ -121,6 +121,7 @@ _RULES: dict[str, Rule] = {
     "SET": show.set_variable,
     "FLUSH": show.flush,
     "WAIT": show.wait,
+    "CANCEL": show.cancel,
     "VACUUM": show.vacuum,
     "INSERT": change.insert,
     "UPDATE": change.update,
@@ -131,7 +132,7 @@ _RULES: dict[str, Rule] = {
     "(": change.select,
 }
 _NOT_YET = (
-    "ABORT", "ANALYZE", "BEGIN", "CALL", "CANCEL", "CLOSE", "COMMENT", "COMMIT", "COPY", "DEALLOCATE",
+    "ABORT", "ANALYZE", "BEGIN", "CALL", "CLOSE", "COMMENT", "COMMIT", "COPY", "DEALLOCATE",
     "DECLARE", "DISCARD", "END", "EXECUTE", "FETCH", "GRANT", "KILL", "MERGE", "PREPARE", "RECOVER",
     "REFRESH", "RESET", "REVOKE", "ROLLBACK", "START", "TRUNCATE", "USE",
 )  # fmt: skip

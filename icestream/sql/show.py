@@ -1,10 +1,11 @@
-"""SHOW, DESCRIBE, SET, FLUSH, WAIT and VACUUM: looking at the engine and steering the session."""
+"""SHOW, DESCRIBE, SET, FLUSH, WAIT, CANCEL and VACUUM: looking at the engine and steering the session."""
 
 from __future__ import annotations
 
 from icestream.sql.alter import object_kind
 from icestream.sql.cursor import Cursor
 from icestream.sql.statements import (
+    CancelJobs,
     Describe,
     Flush,
     Name,
@@ -109,6 +110,18 @@ def flush(cursor: Cursor) -> Flush:
     cursor.expect("FLUSH")
     cursor.finish()
     return Flush(cursor.start, cursor.text)
+
+
+def cancel(cursor: Cursor) -> CancelJobs:
+    """CANCEL JOB[S] number [, …]"""
+    cursor.expect("CANCEL")
+    if not cursor.accept("JOB"):
+        cursor.expect("JOBS")
+    ids = [cursor.integer("the number of a job")]
+    while cursor.accept(","):
+        ids.append(cursor.integer("the number of a job"))
+    cursor.finish()
+    return CancelJobs(cursor.start, cursor.text, tuple(ids))
 
 
 def wait(cursor: Cursor) -> Wait:

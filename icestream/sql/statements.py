@@ -346,6 +346,13 @@ class Wait(Statement):
 
 
 @dataclass(frozen=True)
+class CancelJobs(Statement):
+    """CANCEL JOB[S] number [, …]"""
+
+    ids: tuple[int, ...]
+
+
+@dataclass(frozen=True)
 class Insert(Statement):
     """INSERT INTO table [(columns)] query [RETURNING …]"""
 

@@ -23,7 +23,7 @@ def checked(text: str) -> str:
     [
         ("SET iceberg_engine_connection = 'public.c'", "outside the embedded lake, not there yet"),
         ("SET rw_implicit_flush TO true", "INSERT, UPDATE and DELETE return when"),
-        ("SET background_ddl = on", "not there yet"),
+        ("SET background_ddl = on", "in the background"),
         ("SET streaming_parallelism = 2", "a hint, which has no effect"),
         ("SET STREAMING_PARALLELISM_FOR_SINK TO DEFAULT", "a hint"),
         ("SET TIME ZONE 'utc'", "always so"),

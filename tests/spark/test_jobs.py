@@ -1,0 +1,174 @@
+"""New views over what is there already: filled beside the pipeline, exactly once, shown and cancelled as jobs."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import psycopg
+import pytest
+from psycopg import errors
+from pyspark.sql import SparkSession
+
+from icestream.errors import ConnectorError
+from icestream.runtime.backfill import Backfill, Ready
+from tests.engine import await_condition
+from tests.spark.test_serve import serving
+from tests.spark_session import spark
+
+__all__ = ["spark"]
+pytestmark = pytest.mark.spark
+
+SUMS = "CREATE MATERIALIZED VIEW sums AS SELECT k, count(*) AS n, sum(v) AS s FROM t GROUP BY k"
+
+
+class Gate:
+    """Lets backfills begin when told to, and says when one is waiting."""
+
+    def __init__(self) -> None:
+        self.reached = threading.Event()
+        self.open = threading.Event()
+
+
+@pytest.fixture
+def gate(monkeypatch: pytest.MonkeyPatch) -> Iterator[Gate]:
+    gate, run = Gate(), Backfill.run
+
+    def gated(self: Backfill) -> Ready:
+        gate.reached.set()
+        while not gate.open.wait(0.02):
+            self._check()
+        return run(self)
+
+    monkeypatch.setattr(Backfill, "run", gated)
+    yield gate
+    gate.open.set()
+
+
+def connect(url: str) -> psycopg.Connection:
+    return psycopg.connect(url, autocommit=True)
+
+
+def fill(client: psycopg.Connection) -> None:
+    client.execute("CREATE TABLE t (id INT PRIMARY KEY, k INT, v INT)")
+    client.execute(
+        "INSERT INTO t SELECT i AS id, i % 3 AS k, i AS v FROM generate_series(1, 30) AS g(i)"
+    )
+    client.execute("FLUSH")
+
+
+def expected(ids: range) -> list[tuple[int, int, int]]:
+    groups: dict[int, list[int]] = {}
+    for i in ids:
+        groups.setdefault(i % 3, []).append(i)
+    return sorted((k, len(v), sum(v)) for k, v in groups.items())
+
+
+def test_the_pipeline_goes_on_while_a_view_is_filled(
+    spark: SparkSession, tmp_path: Path, gate: Gate
+) -> None:
+    with serving(tmp_path / "home", spark) as url, connect(url) as client, connect(url) as maker:
+        fill(client)
+        with ThreadPoolExecutor(1) as pool:
+            made = pool.submit(maker.execute, SUMS)
+            assert gate.reached.wait(60)
+            ((_, statement, progress),) = client.execute("SHOW JOBS").fetchall()
+            assert (statement, progress) == (SUMS, "0.00%")
+            client.execute("INSERT INTO t VALUES (31, 1, 31)")
+            client.execute("FLUSH")
+            assert client.execute("SELECT count(*) FROM t").fetchone() == (31,)
+            with pytest.raises(errors.UndefinedTable):
+                client.execute("SELECT * FROM sums")
+            with pytest.raises(psycopg.Error, match="being made"):
+                client.execute(SUMS)
+            with pytest.raises(psycopg.Error, match="being made"):
+                client.execute("DROP TABLE t")
+            assert not made.done()
+            gate.open.set()
+            made.result(60)
+        client.execute("FLUSH")
+        assert sorted(client.execute("SELECT * FROM sums").fetchall()) == expected(range(1, 32))
+        client.execute("DELETE FROM t WHERE id <= 10")
+        client.execute("FLUSH")
+        assert sorted(client.execute("SELECT * FROM sums").fetchall()) == expected(range(11, 32))
+        assert client.execute("SHOW JOBS").fetchall() == []
+
+
+def test_rows_are_there_when_create_returns(spark: SparkSession, tmp_path: Path) -> None:
+    with serving(tmp_path / "home", spark) as url, connect(url) as client:
+        fill(client)
+        client.execute(SUMS)
+        assert sorted(client.execute("SELECT * FROM sums").fetchall()) == expected(range(1, 31))
+        client.execute(
+            "CREATE MATERIALIZED VIEW top AS SELECT k, s FROM sums ORDER BY s DESC LIMIT 1"
+        )
+        assert client.execute("SELECT * FROM top").fetchall() == [(0, 165)]
+        client.execute("UPDATE t SET v = 1000 WHERE id = 1")
+        client.execute("FLUSH")
+        assert client.execute("SELECT * FROM top").fetchall() == [(1, 1144)]
+
+
+@pytest.mark.parametrize("how", ["cancel jobs", "cancel the statement", "drop cascade"])
+def test_a_job_that_is_cancelled_leaves_nothing(
+    spark: SparkSession, tmp_path: Path, gate: Gate, how: str
+) -> None:
+    with serving(tmp_path / "home", spark) as url, connect(url) as client, connect(url) as maker:
+        fill(client)
+        with ThreadPoolExecutor(1) as pool:
+            made = pool.submit(maker.execute, SUMS)
+            assert gate.reached.wait(60)
+            ((number, _, _),) = client.execute("SHOW JOBS").fetchall()
+            if how == "cancel jobs":
+                assert client.execute(f"CANCEL JOBS {number}").fetchall() == [(number,)]
+            elif how == "drop cascade":
+                client.execute("DROP TABLE t CASCADE")
+            else:
+                maker.cancel_safe()
+            with pytest.raises(psycopg.Error, match="cancel"):
+                made.result(60)
+        gate.open.set()
+        assert client.execute("SHOW JOBS").fetchall() == []
+        assert client.execute("SHOW MATERIALIZED VIEWS").fetchall() == []
+        if how != "drop cascade":
+            client.execute(SUMS)
+            assert sorted(client.execute("SELECT * FROM sums").fetchall()) == expected(range(1, 31))
+
+
+def test_a_background_job_is_taken_up_again_after_a_restart(
+    spark: SparkSession, tmp_path: Path, gate: Gate
+) -> None:
+    with serving(tmp_path / "home", spark) as url, connect(url) as client:
+        fill(client)
+        client.execute("SET background_ddl = true")
+        client.execute(SUMS)
+        assert gate.reached.wait(60)
+    gate.open.set()
+    with serving(tmp_path / "home", spark) as url, connect(url) as client:
+
+        def done() -> bool:
+            return client.execute("SHOW JOBS").fetchall() == []
+
+        await_condition(done, "the job ends")
+        assert sorted(client.execute("SELECT * FROM sums").fetchall()) == expected(range(1, 31))
+
+
+def test_a_view_that_cannot_be_filled_says_why_and_is_not_there(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(self: Backfill) -> Ready:
+        raise ConnectorError("the disk is full")
+
+    with serving(tmp_path / "home", spark) as url, connect(url) as client:
+        fill(client)
+        with monkeypatch.context() as patched:
+            patched.setattr(Backfill, "run", fails)
+            with pytest.raises(psycopg.Error, match="the disk is full"):
+                client.execute(SUMS)
+        assert client.execute("SHOW MATERIALIZED VIEWS").fetchall() == []
+        assert client.execute("SHOW JOBS").fetchall() == []
+        client.execute("INSERT INTO t VALUES (31, 1, 31)")
+        client.execute(SUMS)
+        client.execute("FLUSH")
+        assert sorted(client.execute("SELECT * FROM sums").fetchall()) == expected(range(1, 32))
