@@ -47,13 +47,13 @@ class Catalog:
         self._secrets = store.secrets()
         self._next_id = store.next_id()
 
-    def load(self) -> None:
-        """Build all objects of the store. One that cannot be built is there as a broken one."""
-        for stored in self.store.objects():
+    def load(self, objects: Iterable[StoredObject] | None = None) -> None:
+        """Build all objects of the store, or those given. One that cannot be built is there as a broken one."""
+        for stored in self.store.objects() if objects is None else objects:
             self.stored[stored.name] = stored
             try:
                 (statement,) = parse(stored.text, stored.origin.rpartition(":")[0], self._values())
-                self.objects[stored.name] = bind(statement, stored.id, self.names())
+                self.objects[stored.name] = bind(statement, stored.id, self.names(), stored.altered)
             except Exception as error:
                 self.objects[stored.name] = self._broken(stored, error)
 
@@ -70,7 +70,10 @@ class Catalog:
             cause.__cause__ = error
         named = _references(stored.text, self._values())
         depends = tuple(o.key for o in self if o.name in named and o.id < stored.id)
-        return Broken(stored.id, stored.name, stored.text, (), depends, cause, stored.kind)
+        return Broken(
+            stored.id, stored.name, stored.text, (), depends, cause, stored.kind,
+            altered=stored.altered,
+        )  # fmt: skip
 
     def broken(self) -> list[Broken]:
         """The objects that cannot be built, in the order of creation."""
@@ -150,12 +153,28 @@ class Catalog:
             return False
         self._secrets |= values
         self.store.keep_secrets(self._secrets)
-        self.objects[change.object.name] = bind(
-            change.statement, self.stored[change.object.name].id, self.names()
-        )
+        stored = self.stored[change.object.name]
+        self.objects[stored.name] = bind(change.statement, stored.id, self.names(), stored.altered)
         if self.broken():
             self.load()
         return True
+
+    def trial(self, objects: Iterable[StoredObject], secrets: Mapping[str, str]) -> Catalog:
+        """A catalog of other objects, of which the store knows nothing yet."""
+        made = Catalog(self.store, self.env)
+        made._secrets = {**self._secrets, **secrets}
+        made._next_id = self._next_id
+        made.load(sorted(objects, key=lambda o: o.id))
+        return made
+
+    def become(self, other: Catalog, incarnation: int) -> None:
+        """Make the objects of a trial durable, and have them from now on. None was added or is gone."""
+        before = {s.id: s for s in self.stored.values()}
+        self.store.keep_secrets({**self._secrets, **other._secrets})
+        changed = [s for s in other.stored.values() if s != before[s.id]]
+        self.store.change(incarnation, alter=changed)
+        self.objects, self.stored, self._secrets = other.objects, other.stored, other._secrets
+        self.store.keep_secrets(self._secrets)
 
     def dependents(self, object: Object) -> list[Object]:
         """What stands on an object, directly or not, in the order of creation."""

@@ -12,9 +12,10 @@ import sqlite3
 import time
 import uuid
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from icestream.catalog.objects import Altered
 from icestream.config import Home
 from icestream.errors import ConfigError, FencedError
 
@@ -31,6 +32,7 @@ MIGRATIONS = (
     );
     CREATE TABLE settings (name TEXT PRIMARY KEY, value TEXT NOT NULL);
     """,
+    "ALTER TABLE objects ADD COLUMN altered TEXT NOT NULL DEFAULT '{}'",
 )
 
 
@@ -45,6 +47,7 @@ class StoredObject:
     origin: str
     """file:line of the statement, for messages."""
     created: float
+    altered: Altered = Altered()
 
 
 class Store:
@@ -130,9 +133,9 @@ class Store:
     def objects(self) -> list[StoredObject]:
         """All objects in the order of their creation."""
         rows = self.db.execute(
-            "SELECT id, kind, name, text, origin, created FROM objects ORDER BY id"
+            "SELECT id, kind, name, text, origin, created, altered FROM objects ORDER BY id"
         )
-        return [StoredObject(*row) for row in rows]
+        return [StoredObject(*row[:-1], Altered(**json.loads(row[-1]))) for row in rows]
 
     def next_id(self) -> int:
         """The id that the next object will get."""
@@ -144,9 +147,18 @@ class Store:
         incarnation: int,
         add: Iterable[StoredObject] = (),
         remove: Iterable[str] = (),
+        alter: Iterable[StoredObject] = (),
     ) -> int:
-        """Apply a DDL in one transaction and give the new plan version."""
+        """Apply a DDL in one transaction and give the new plan version. Altered objects are known by their ids."""
         with self._transaction(incarnation):
+            changed = list(alter)
+            for one in changed:  # two objects may change names
+                self.db.execute("UPDATE objects SET name = ? WHERE id = ?", (f"#{one.id}", one.id))
+            for one in changed:
+                self.db.execute(
+                    "UPDATE objects SET name = ?, text = ?, altered = ? WHERE id = ?",
+                    (one.name, one.text, json.dumps(asdict(one.altered)), one.id),
+                )
             for name in remove:
                 self.db.execute("DELETE FROM objects WHERE name = ?", (name,))
             for new in add:
