@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from icestream.catalog.names import Names, public
 from icestream.catalog.objects import (
+    NEVER_ALTERED,
     Altered,
     Connection,
     Connector,
@@ -32,8 +33,6 @@ from icestream.sql.options import OptionSpec, check
 SECRET_OPTIONS = (
     OptionSpec("backend", default="meta", choices=("meta",), help="where the value is kept"),
 )
-
-NEVER_ALTERED = Altered()
 
 
 def bind(

@@ -48,7 +48,10 @@ class Altered:
     added: Mapping[str, int] = field(default_factory=dict)
     """Columns that came later, with the id of the first object that may see them."""
     settings: Mapping[str, str] = field(default_factory=dict)
-    """What SET says of it while it runs: parallelism, source_rate_limit."""
+    """What SET says of it while it runs: parallelism, source_rate_limit, paused."""
+
+
+NEVER_ALTERED = Altered()
 
 
 @dataclass(frozen=True)
@@ -61,7 +64,7 @@ class Object:
     columns: tuple[Column, ...]
     depends: tuple[str, ...]
     """Keys of the objects it reads or names."""
-    altered: Altered = field(default=Altered(), kw_only=True)
+    altered: Altered = field(default=NEVER_ALTERED, kw_only=True)
 
     kind = "object"
     schema = "public"

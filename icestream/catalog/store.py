@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from icestream.catalog.objects import Altered
+from icestream.catalog.objects import NEVER_ALTERED, Altered
 from icestream.config import Home
 from icestream.errors import ConfigError, FencedError
 
@@ -47,7 +47,7 @@ class StoredObject:
     origin: str
     """file:line of the statement, for messages."""
     created: float
-    altered: Altered = Altered()
+    altered: Altered = NEVER_ALTERED
 
 
 class Store:
@@ -123,6 +123,19 @@ class Store:
         """The plan version: one more with every DDL."""
         return int(self.meta("plan"))
 
+    @property
+    def paused(self) -> bool:
+        """Whether PAUSE holds the pipeline."""
+        return bool(self.db.execute("SELECT 1 FROM meta WHERE key = 'paused'").fetchall())
+
+    def pause(self, paused: bool) -> None:
+        """PAUSE, or RESUME."""
+        self.make()
+        if paused:
+            self.db.execute("INSERT OR IGNORE INTO meta VALUES ('paused', 'true')")
+        else:
+            self.db.execute("DELETE FROM meta WHERE key = 'paused'")
+
     def take(self, incarnation: int) -> None:
         """This process owns the store now."""
         self.make()
@@ -135,7 +148,10 @@ class Store:
         rows = self.db.execute(
             "SELECT id, kind, name, text, origin, created, altered FROM objects ORDER BY id"
         )
-        return [StoredObject(*row[:-1], Altered(**json.loads(row[-1]))) for row in rows]
+        return [
+            StoredObject(id, kind, name, text, origin, created, Altered(**json.loads(altered)))
+            for id, kind, name, text, origin, created, altered in rows
+        ]
 
     def next_id(self) -> int:
         """The id that the next object will get."""

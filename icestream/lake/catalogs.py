@@ -154,15 +154,15 @@ class Lake:
         folder = Path(urlsplit(warehouse).path).joinpath(*table.parts[1:])
         if not any(path.is_file() for path in folder.rglob("*")):
             return None
-        return "/".join([warehouse, *table.parts[1:-1], f"{table.parts[-1]}-{uuid.uuid4().hex[:12]}"])
+        return "/".join(
+            [warehouse, *table.parts[1:-1], f"{table.parts[-1]}-{uuid.uuid4().hex[:12]}"]
+        )
 
     def rename(self, table: LakeTable, *name: str) -> None:
         """Give a table another name in its catalog; its files stay where they are, and whoever holds it follows."""
         self.create_namespace(name[:-1])
         try:
-            self.spark.sql(
-                f"ALTER TABLE {table.sql} RENAME TO {'.'.join(map(backtick, name[1:]))}"
-            )
+            self.spark.sql(f"ALTER TABLE {table.sql} RENAME TO {'.'.join(map(backtick, name[1:]))}")
         except (Py4JJavaError, PySparkException) as error:
             raise self.unreachable(table, error) from error
         table.parts = name

@@ -14,6 +14,8 @@ from icestream.sql.statements import Name, Option, Query, Statement
 from icestream.sql.tokens import Token, tokenize
 from icestream.types import quote
 
+FILE = "<amended>"
+"""The file of the places in a statement that is being amended."""
 WINDOWS = ("tumble", "hop", "session")
 
 
@@ -21,9 +23,9 @@ class Draft:
     """One statement, open for changes; `text` has them all."""
 
     def __init__(self, text: str, env: Mapping[str, str]) -> None:
-        self.source = Source.open(text, "", env)
+        self.source = Source.open(text, FILE, env)
         self.tokens = tokenize(self.source).tokens
-        self.statement: Statement = parse(text, "", env)[0]
+        self.statement: Statement = parse(text, FILE, env)[0]
         self._edits: list[tuple[int, int, str]] = []
         places = (self.source.place(t.start) for t in self.tokens)
         self._at = {(p.line, p.column): i for i, p in enumerate(places)}
@@ -168,7 +170,7 @@ class Draft:
 
     def _closing(self, at: int) -> int:
         """The bracket that closes the one at or around a token."""
-        depth = self.tokens[at].upper != "("
+        depth = int(self.tokens[at].upper != "(")
         while True:
             word = self.tokens[at].upper
             depth += (word == "(") - (word == ")")

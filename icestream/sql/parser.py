@@ -121,6 +121,8 @@ _RULES: dict[str, Rule] = {
     "SET": show.set_variable,
     "FLUSH": show.flush,
     "WAIT": show.wait,
+    "PAUSE": show.pause,
+    "RESUME": show.resume,
     "VACUUM": show.vacuum,
     "INSERT": change.insert,
     "UPDATE": change.update,
