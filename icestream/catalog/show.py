@@ -61,10 +61,11 @@ def show(statement: st.Show | st.ShowCreate, catalog: Catalog) -> Result:
         return Result(columns=("Id", "Statement", "Progress"))
     if what == "schemas":
         return Result(columns=("Name",), rows=[("dead_letters",), ("public",)])
+    if what == "paused":
+        return Result(columns=("paused",), rows=[(str(catalog.store.paused).lower(),)])
     if what == "databases":
         return Result(columns=("Name",), rows=[("dev",)])
     settings = {name: v.default for name, v in VARIABLES.items()} | catalog.store.settings()
-    settings["paused"] = str(catalog.store.paused).lower()
     if what == "all":
         rows = [(n, v, VARIABLES[n].note if n in VARIABLES else "") for n, v in settings.items()]
         return Result(columns=("Name", "Setting", "Description"), rows=sorted(rows))
