@@ -13,7 +13,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
+from icestream import faults
 from icestream.catalog import variables
+from icestream.catalog.alter import alter
 from icestream.catalog.catalog import Catalog, Change
 from icestream.catalog.objects import Connector, Index, MaterializedView, Object
 from icestream.catalog.show import delivery, describe, explain, show
@@ -247,6 +249,10 @@ class Engine:
         match statement:
             case st.Drop():
                 return self._drop(statement)
+            case st.Alter():
+                return self._alter(statement)
+            case st.Pause() | st.Resume():
+                return self._pause(isinstance(statement, st.Pause))
             case st.Select():
                 from icestream.runtime.query import select
 
@@ -279,13 +285,59 @@ class Engine:
     def _change(self, statement: st.Insert | st.Update | st.Delete) -> Result:
         from icestream.runtime.dml import Changing
 
-        self._running()
+        pipeline = self._running()
         settle = partial(self.run, threading.Event(), once=True)
+        if pipeline.paused and not isinstance(statement, st.Insert):
+            raise SqlError(
+                "the pipeline is paused, so rows that were written before cannot be found",
+                place=statement.place,
+                remedy="RESUME, then try again; INSERT goes on",
+            )
         result = Changing(self.catalog, self.spark, self.home.root, settle).run(statement)
         settings = self.store.settings()
         if "true" in (settings.get("rw_implicit_flush"), settings.get("implicit_flush")):
             settle()
         return result
+
+    def _alter(self, statement: st.Alter) -> Result:
+        change = alter(statement, self.catalog)
+        if change.notice is not None:
+            self.notice(change.notice)
+        if change.catalog is not None:
+            self._become(change.catalog)
+        return Result(message=f"ALTER {statement.kind.upper()}")
+
+    def _become(self, after: Catalog) -> None:
+        """Take another catalog of the same objects: the store first, then the running pipeline, whose tables follow.
+        If they cannot, everything is as it was."""
+        self._own()
+        assert self.lock is not None
+        before = self.catalog.trial(self.catalog.stored.values(), {})
+        pipeline = self._running() if any(_runs(o) for o in self.catalog) else None
+        if pipeline is not None:
+            pipeline.settle()
+            stored = {o.name for o in after if o.kind in ("table", "materialized view")}
+            pipeline.check_free(stored - self.catalog.objects.keys())
+        self.catalog.become(after, self.lock.incarnation)
+        faults.reach("alter-stored")
+        if pipeline is None:
+            return
+        try:
+            pipeline.attach(list(self.catalog), self.store.plan)
+        except FencedError:
+            raise
+        except BaseException:
+            self.catalog.become(before, self.lock.incarnation)
+            pipeline.attach(list(self.catalog), self.store.plan)
+            raise
+
+    def _pause(self, paused: bool) -> Result:
+        self._own()
+        self.store.pause(paused)
+        if self._pipeline is not None:
+            self._pipeline.paused = paused
+            self._write_status("running" if self._runs else "stopped")
+        return Result(message="PAUSE" if paused else "RESUME")
 
     def _drop(self, statement: st.Drop) -> Result:
         doomed: dict[str, Object] = {}
@@ -390,6 +442,7 @@ class Engine:
             )
             known = {s.name for s in self.store.objects()}
             pipeline.open([o for o in self.catalog if o.name in known], self.store.plan)
+            pipeline.paused = self.store.paused
             self.lock.incarnation = pipeline.incarnation
             self.store.take(pipeline.incarnation)
             self._pipeline = pipeline
@@ -417,6 +470,9 @@ class Engine:
     ) -> None:
         """Advance the pipeline until `stop` is set, or until everything that is there now is in."""
         pipeline = self._running()
+        if once and pipeline.paused:
+            self.notice("the pipeline is paused: nothing is taken in before RESUME")
+            return
 
         def after(epoch: EpochReport) -> None:
             self._write_status("running", epoch)
@@ -444,6 +500,8 @@ class Engine:
         from icestream.runtime.snapshot import status_of
 
         assert self._pipeline is not None
+        if state == "running" and self._pipeline.paused:
+            state = "paused"
         with self._telling:
             observe.write(self.home, status_of(self._pipeline, state, epoch, message))
 

@@ -24,6 +24,9 @@ POINTS = (
     "log-committed",
     "recovering",
     "recovery-fenced",
+    "alter-stored",
+    "table-renamed",
+    "columns-changed",
 )
 
 _reached: Counter[str] = Counter()

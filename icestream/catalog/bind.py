@@ -10,6 +10,8 @@ from dataclasses import replace
 
 from icestream.catalog.names import Names, public
 from icestream.catalog.objects import (
+    NEVER_ALTERED,
+    Altered,
     Connection,
     Connector,
     Index,
@@ -33,20 +35,25 @@ SECRET_OPTIONS = (
 )
 
 
-def bind(statement: st.Statement, id: int, names: Names) -> Object:
+def bind(
+    statement: st.Statement, id: int, names: Names, altered: Altered = NEVER_ALTERED
+) -> Object:
     """The object that a CREATE statement makes; an error that knows no better place has the statement's."""
     secrets: list[str] = []
+    born = altered.born or statement.name.name  # type: ignore[attr-defined]
 
     def secret(name: st.Name) -> str:
         secrets.append(names.find(name, Secret).key)
         return names.secrets(name)
 
     try:
-        object = _bind(statement, id, replace(names, secrets=secret))
+        own = replace(names, secrets=secret, own=f"{born}#{id}", reader=id)
+        object = _bind(statement, id, own)
     except SqlError as error:
         error.place = error.place or statement.place
         raise
-    return replace(object, depends=(*object.depends, *dict.fromkeys(secrets)))
+    depends = (*object.depends, *dict.fromkeys(secrets))
+    return replace(object, depends=depends, altered=altered)
 
 
 def _bind(statement: st.Statement, id: int, names: Names) -> Object:

@@ -22,6 +22,7 @@ from icestream.sql.environment import placeholders, resolve
 from icestream.sql.masking import conceal, mask_text
 from icestream.sql.source import Source
 from icestream.sql.tokens import tokenize
+from icestream.types import quote
 
 SECRET_PREFIX = "icestream_secret_"
 
@@ -47,15 +48,15 @@ class Catalog:
         self.reserved: dict[str, Object] = {}
         """Objects that are being made, and that nobody sees yet."""
         self._secrets = store.secrets()
-        self._next_id = store.next_id()
+        self.next_id = store.next_id()
 
-    def load(self) -> None:
-        """Build all objects of the store. One that cannot be built is there as a broken one."""
-        for stored in self.store.objects():
+    def load(self, objects: Iterable[StoredObject] | None = None) -> None:
+        """Build all objects of the store, or those given. One that cannot be built is there as a broken one."""
+        for stored in self.store.objects() if objects is None else objects:
             self.stored[stored.name] = stored
             try:
-                (statement,) = parse(stored.text, stored.origin.rpartition(":")[0], self._values())
-                self.objects[stored.name] = bind(statement, stored.id, self.names())
+                (statement,) = parse(stored.text, stored.origin.rpartition(":")[0], self.values())
+                self.objects[stored.name] = bind(statement, stored.id, self.names(), stored.altered)
             except Exception as error:
                 self.objects[stored.name] = self._broken(stored, error)
 
@@ -70,9 +71,12 @@ class Catalog:
                 or f"set what it needs, or DROP {stored.kind.upper()} {stored.name}",
             )
             cause.__cause__ = error
-        named = _references(stored.text, self._values())
+        named = _references(stored.text, self.values())
         depends = tuple(o.key for o in self if o.name in named and o.id < stored.id)
-        return Broken(stored.id, stored.name, stored.text, (), depends, cause, stored.kind)
+        return Broken(
+            stored.id, stored.name, stored.text, (), depends, cause, stored.kind,
+            altered=stored.altered,
+        )  # fmt: skip
 
     def broken(self) -> list[Broken]:
         """The objects that cannot be built, in the order of creation."""
@@ -88,16 +92,17 @@ class Catalog:
 
     def names(self) -> Names:
         """What statements may refer to now."""
-        return Names(dict(self.objects), self._values(), self._secret)
+        return Names(dict(self.objects), self.values(), self._secret)
 
-    def _values(self) -> Mapping[str, str]:
+    def values(self) -> Mapping[str, str]:
+        """Where `${NAME}` is looked up: the environment, and the secrets of statements."""
         return {**self.env, **self._secrets}
 
     def _secret(self, name: st.Name) -> str:
         found = self.names().find(name, Secret)
-        (statement,) = parse(found.text, "", self._values())
+        (statement,) = parse(found.text, "", self.values())
         assert isinstance(statement, st.CreateSecret)
-        return resolve(statement.value, self._values(), name.place)
+        return resolve(statement.value, self.values(), name.place)
 
     # -- changes ---------------------------------------------------------------------------------
 
@@ -110,7 +115,7 @@ class Catalog:
                 place=statement.place,
                 remedy=f"wait for it (SHOW JOBS), or CANCEL JOBS {making.id}",
             )
-        object = bind(statement, self._next_id, self.names())
+        object = bind(statement, self.next_id, self.names())
         present = self.stored.get(name)
         if present is None:
             return Change(statement, object, exists=False)
@@ -130,13 +135,13 @@ class Catalog:
         )  # fmt: skip
         self.objects[stored.name] = change.object
         self.stored[stored.name] = stored
-        self._next_id = max(self._next_id, change.object.id + 1)
+        self.next_id = max(self.next_id, change.object.id + 1)
         return stored
 
     def reserve(self, object: Object) -> None:
         """Keep the name and the id of an object that is being made."""
         self.reserved[object.name] = object
-        self._next_id = max(self._next_id, object.id + 1)
+        self.next_id = max(self.next_id, object.id + 1)
 
     def release(self, object: Object) -> None:
         """It is made, or never will be."""
@@ -146,7 +151,7 @@ class Catalog:
         """Undo `learn`, or follow a DROP."""
         for name in names:
             del self.objects[name], self.stored[name]
-            prefix = f"{_secret_prefix(name)}_"
+            prefix = f"{secret_prefix(name)}_"
             self._secrets = {k: v for k, v in self._secrets.items() if not k.startswith(prefix)}
 
     def keep(self, names: Iterable[str], incarnation: int) -> None:
@@ -167,12 +172,40 @@ class Catalog:
             return False
         self._secrets |= values
         self.store.keep_secrets(self._secrets)
-        self.objects[change.object.name] = bind(
-            change.statement, self.stored[change.object.name].id, self.names()
-        )
+        stored = self.stored[change.object.name]
+        self.objects[stored.name] = bind(change.statement, stored.id, self.names(), stored.altered)
         if self.broken():
             self.load()
         return True
+
+    def trial(self, objects: Iterable[StoredObject], secrets: Mapping[str, str]) -> Catalog:
+        """A catalog of other objects, of which the store knows nothing yet."""
+        made = Catalog(self.store, self.env)
+        made._secrets = {**self._secrets, **secrets}
+        made.next_id = self.next_id
+        made.load(sorted(objects, key=lambda o: o.id))
+        return made
+
+    def moved_secrets(self, text: str, old: str, new: str) -> tuple[str, dict[str, str]]:
+        """A statement's text with its secrets under another object's name, and their values by the new names."""
+        moved: dict[str, str] = {}
+        for name, value in self._secrets.items():
+            if name.startswith(f"{secret_prefix(old)}_"):
+                other = name.replace(secret_prefix(old), secret_prefix(new), 1)
+                moved[other] = value
+                text = text.replace(f"${{{name}}}", f"${{{other}}}")
+        return text, moved
+
+    def become(self, other: Catalog, incarnation: int) -> None:
+        """Make the objects of a trial durable, and have them from now on. None was added or is gone."""
+        before = {s.id: s for s in self.stored.values()}
+        self.store.keep_secrets({**self._secrets, **other._secrets})
+        changed = [s for s in other.stored.values() if s != before[s.id]]
+        self.store.change(incarnation, alter=changed)
+        texts = [s.text for s in other.stored.values()]
+        used = {k: v for k, v in other._secrets.items() if any(f"${{{k}}}" in t for t in texts)}
+        self.objects, self.stored, self._secrets = other.objects, other.stored, used
+        self.store.keep_secrets(used)
 
     def dependents(self, object: Object) -> list[Object]:
         """What stands on an object, directly or not, in the order of creation."""
@@ -189,13 +222,22 @@ class Catalog:
         text = self.stored[name].text
         for key in self._secrets:
             text = text.replace(f"'${{{key}}}'", "'<hidden>'")
-        return mask_text(text)
+        return ";\n".join([mask_text(text), *_altering(self.stored[name])])
 
     def _concealed(self, statement: st.Statement) -> tuple[str, dict[str, str]]:
-        return conceal(statement.text, _secret_prefix(_name(statement)))
+        return conceal(statement.text, secret_prefix(_name(statement)))
 
 
-def _secret_prefix(object: str) -> str:
+def _altering(stored: StoredObject) -> list[str]:
+    """The statements that make an object what it is beside its text."""
+    head = f"ALTER {stored.kind.upper()} {quote(stored.name)}"
+    return [
+        f"{head} PAUSE" if name == "paused" else f"{head} SET {name.upper()} = {value}"
+        for name, value in stored.altered.settings.items()
+    ]
+
+
+def secret_prefix(object: str) -> str:
     """How the names of an object's secrets begin: a variable's name, no other object's prefix."""
     plain = re.sub(r"[^A-Za-z0-9]", lambda found: f"_{ord(found[0]):x}_", object)
     return f"{SECRET_PREFIX}{plain}_"

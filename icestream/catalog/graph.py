@@ -95,6 +95,12 @@ class Task:
         return self.object.upsert if isinstance(self.object, Table | Sink) else None
 
     @property
+    def parallelism(self) -> int | None:
+        """Into how many parts its rows are cut when they are written; None: as many as Spark finds right."""
+        value = self.object.altered.settings.get("parallelism")
+        return None if value is None else int(value)
+
+    @property
     def hidden(self) -> bool:
         """Whether its table is the engine's own business."""
         return self.stage is not None and self.key != self.object.key

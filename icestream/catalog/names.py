@@ -33,6 +33,10 @@ class Names:
     objects: Mapping[str, Object]
     env: Mapping[str, str]
     secrets: Callable[[st.Name], str]
+    own: str = ""
+    """The key of the object that is being bound."""
+    reader: int | None = None
+    """Its id: of columns that came after it, it sees none. None: a query, which sees all there are."""
 
     def find(self, name: st.Name, *kinds: type[Object], broken: bool = False) -> Object:
         """The object of that name; the error for an unknown one suggests the nearest.
@@ -63,9 +67,12 @@ class Names:
             fed = self.find(st.Name(name.name, None, name.place), Source, Table, Connector)
             return Relation(dead_key(fed.key), str(name), DEAD_LETTER_COLUMNS)
         found = self.find(name, Source, Table, View, MaterializedView)
-        columns = tuple((c.name, c.type) for c in found.columns)
+        columns = tuple((c.name, c.type) for c in found.columns if self._sees(found, c.name))
         query = found.query if isinstance(found, View) else None
         return Relation(found.key, found.name, columns, query)
+
+    def _sees(self, object: Object, column: str) -> bool:
+        return self.reader is None or object.altered.added.get(column, 0) <= self.reader
 
     def changing(self, node: Node) -> list[Table | MaterializedView]:
         """What a query reads whose rows may be replaced or deleted."""

@@ -6,6 +6,7 @@ object; the store keeps the text, and objects are built anew at every start.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from icestream.connectors.base import Column
@@ -39,8 +40,23 @@ def dead_key(key: str) -> str:
 
 
 @dataclass(frozen=True)
+class Altered:
+    """What ALTER has made of an object, beside its text."""
+
+    born: str | None = None
+    """The name it was created with, if it has another one now."""
+    added: Mapping[str, int] = field(default_factory=dict)
+    """Columns that came later, with the id of the first object that may see them."""
+    settings: Mapping[str, str] = field(default_factory=dict)
+    """What SET says of it while it runs: parallelism, source_rate_limit, paused."""
+
+
+NEVER_ALTERED = Altered()
+
+
+@dataclass(frozen=True)
 class Object:
-    """What all objects share. `key` names it for ever (name#id), also after a rename."""
+    """What all objects share. `key` names it for ever (the name at birth, #id), also after a rename."""
 
     id: int
     name: str
@@ -48,6 +64,7 @@ class Object:
     columns: tuple[Column, ...]
     depends: tuple[str, ...]
     """Keys of the objects it reads or names."""
+    altered: Altered = field(default=NEVER_ALTERED, kw_only=True)
 
     kind = "object"
     schema = "public"
@@ -55,7 +72,7 @@ class Object:
     @property
     def key(self) -> str:
         """The identity used in the epoch log and in table properties."""
-        return f"{self.name}#{self.id}"
+        return f"{self.altered.born or self.name}#{self.id}"
 
 
 @dataclass(frozen=True)
@@ -207,4 +224,4 @@ class Broken(Object):
 def hidden_table(object: Object, relation: str) -> str:
     """The name of the table of a stage that is not the object's own."""
     number = relation.removeprefix(f"{object.key}/").replace("/", "_")
-    return f"{object.name}_{object.id}_{number}"
+    return f"{object.altered.born or object.name}_{object.id}_{number}"

@@ -59,6 +59,8 @@ def show(statement: st.Show | st.ShowCreate, catalog: Catalog) -> Result:
         return _columns(catalog.names().find(statement.name))
     if what == "schemas":
         return Result(columns=("Name",), rows=[("dead_letters",), ("public",)])
+    if what == "paused":
+        return Result(columns=("paused",), rows=[(str(catalog.store.paused).lower(),)])
     if what == "databases":
         return Result(columns=("Name",), rows=[("dev",)])
     settings = {name: v.default for name, v in VARIABLES.items()} | catalog.store.settings()

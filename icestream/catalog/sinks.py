@@ -48,7 +48,7 @@ def bind_view(statement: st.CreateView, id: int, names: Names) -> View | Materia
         )
     node = _renamed(node, columns)
     _must_repeat(node, names, what, statement.place)
-    made = _staged(statement, node, f"{statement.name.name}#{id}", names, what)
+    made = _staged(statement, node, names.own, names, what)
     return MaterializedView(
         id, statement.name.name, statement.text, columns, depends, node,
         statement.emit_on_window_close, made,
@@ -84,7 +84,7 @@ def bind_sink(statement: st.CreateSink, id: int, names: Names) -> Sink:
     facts = names.facts()
     if linear(node) is not None or statement.emit_on_window_close:
         _must_repeat(node, names, what, statement.place)
-        key = f"{statement.name.name}#{id}/0"
+        key = f"{names.own}/0"
         made = _staged(statement, _renamed(node, columns), key, names, what)
         facts |= {stage.relation: stage.known for stage in made}
         node = _stored(made[-1], columns)
@@ -99,7 +99,7 @@ def bind_sink(statement: st.CreateSink, id: int, names: Names) -> Sink:
             # several rows may have the sink's key: the first of each is shown, as long as it is there
             made = (
                 *made,
-                *stages(_first_of_each(node, upsert.key), f"{statement.name.name}#{id}/one", facts),
+                *stages(_first_of_each(node, upsert.key), f"{names.own}/one", facts),
             )
             facts |= {made[-1].relation: made[-1].known}
             node = _stored(made[-1], columns)

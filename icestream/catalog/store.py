@@ -12,9 +12,10 @@ import sqlite3
 import time
 import uuid
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from icestream.catalog.objects import NEVER_ALTERED, Altered
 from icestream.config import Home
 from icestream.errors import ConfigError, FencedError
 
@@ -34,6 +35,7 @@ MIGRATIONS = (
     """
     CREATE TABLE jobs (id INTEGER PRIMARY KEY, text TEXT NOT NULL, created REAL NOT NULL);
     """,
+    "ALTER TABLE objects ADD COLUMN altered TEXT NOT NULL DEFAULT '{}'",
 )
 
 
@@ -48,6 +50,7 @@ class StoredObject:
     origin: str
     """file:line of the statement, for messages."""
     created: float
+    altered: Altered = NEVER_ALTERED
 
 
 class Store:
@@ -123,6 +126,19 @@ class Store:
         """The plan version: one more with every DDL."""
         return int(self.meta("plan"))
 
+    @property
+    def paused(self) -> bool:
+        """Whether PAUSE holds the pipeline."""
+        return bool(self.db.execute("SELECT 1 FROM meta WHERE key = 'paused'").fetchall())
+
+    def pause(self, paused: bool) -> None:
+        """PAUSE, or RESUME."""
+        self.make()
+        if paused:
+            self.db.execute("INSERT OR IGNORE INTO meta VALUES ('paused', 'true')")
+        else:
+            self.db.execute("DELETE FROM meta WHERE key = 'paused'")
+
     def take(self, incarnation: int) -> None:
         """This process owns the store now."""
         self.make()
@@ -133,9 +149,12 @@ class Store:
     def objects(self) -> list[StoredObject]:
         """All objects in the order of their creation."""
         rows = self.db.execute(
-            "SELECT id, kind, name, text, origin, created FROM objects ORDER BY id"
+            "SELECT id, kind, name, text, origin, created, altered FROM objects ORDER BY id"
         )
-        return [StoredObject(*row) for row in rows]
+        return [
+            StoredObject(id, kind, name, text, origin, created, Altered(**json.loads(altered)))
+            for id, kind, name, text, origin, created, altered in rows
+        ]
 
     def next_id(self) -> int:
         """The id that the next object will get."""
@@ -147,9 +166,18 @@ class Store:
         incarnation: int,
         add: Iterable[StoredObject] = (),
         remove: Iterable[str] = (),
+        alter: Iterable[StoredObject] = (),
     ) -> int:
-        """Apply a DDL in one transaction and give the new plan version."""
+        """Apply a DDL in one transaction and give the new plan version. Altered objects are known by their ids."""
         with self._transaction(incarnation):
+            changed = list(alter)
+            for one in changed:  # two objects may change names
+                self.db.execute("UPDATE objects SET name = ? WHERE id = ?", (f"#{one.id}", one.id))
+            for one in changed:
+                self.db.execute(
+                    "UPDATE objects SET name = ?, text = ?, altered = ? WHERE id = ?",
+                    (one.name, one.text, json.dumps(asdict(one.altered)), one.id),
+                )
             for name in remove:
                 self.db.execute("DELETE FROM objects WHERE name = ?", (name,))
             for new in add:

@@ -34,7 +34,7 @@ def run(args: argparse.Namespace) -> int:
     home = home_of(args)
     status = observe.read(home)
     pid = running(home) if home.root.exists() else None
-    if pid is None and status.state in ("running", "starting"):
+    if pid is None and status.state in ("running", "paused", "starting"):
         status.state, status.message = (
             "stopped",
             "it ended without saying why; the next start recovers",

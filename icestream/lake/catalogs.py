@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import uuid
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -129,8 +130,11 @@ class Lake:
         merged = TABLE_PROPERTIES | {"format-version": str(format_version)} | dict(properties or {})
         props = ", ".join(f"{literal(k)} = {literal(v)}" for k, v in merged.items())
         partitions = f" PARTITIONED BY ({partition_by})" if partition_by else ""
+        other = self._other_location(table)
+        location = f" LOCATION {literal(other)}" if other else ""
         text = (
-            f"CREATE TABLE {table.sql} ({body}) USING iceberg{partitions} TBLPROPERTIES ({props})"
+            f"CREATE TABLE {table.sql} ({body}) USING iceberg{partitions}{location} "
+            f"TBLPROPERTIES ({props})"
         )
         try:
             self.spark.sql(text)
@@ -141,6 +145,27 @@ class Lake:
                 self.spark.sql(f"ALTER TABLE {table.sql} SET IDENTIFIER FIELDS {names}")
         except (Py4JJavaError, PySparkException) as error:
             raise self.unreachable(table, error) from error
+
+    def _other_location(self, table: LakeTable) -> str | None:
+        """Where a table of the embedded lake goes whose folder has the files of one that was renamed."""
+        if table.parts[0] != LAKE:
+            return None
+        warehouse = str(self.spark.conf.get(f"spark.sql.catalog.{LAKE}.warehouse"))
+        folder = Path(urlsplit(warehouse).path).joinpath(*table.parts[1:])
+        if not any(path.is_file() for path in folder.rglob("*")):
+            return None
+        return "/".join(
+            [warehouse, *table.parts[1:-1], f"{table.parts[-1]}-{uuid.uuid4().hex[:12]}"]
+        )
+
+    def rename(self, table: LakeTable, *name: str) -> None:
+        """Give a table another name in its catalog; its files stay where they are, and whoever holds it follows."""
+        self.create_namespace(name[:-1])
+        try:
+            self.spark.sql(f"ALTER TABLE {table.sql} RENAME TO {'.'.join(map(backtick, name[1:]))}")
+        except (Py4JJavaError, PySparkException) as error:
+            raise self.unreachable(table, error) from error
+        table.parts = name
 
     def create_namespace(self, name: tuple[str, ...]) -> None:
         """Create the namespace if it is missing."""

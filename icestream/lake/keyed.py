@@ -109,6 +109,8 @@ class KeyedTable:
         self.table = table
         self.upsert = upsert
         self.index = KeyIndex(table, upsert.key, indexes)
+        self.tasks: int | None = None
+        """Tasks that many changes are shuffled to; None: as many as there are cores."""
         self._live: LiveFiles | None = None
         self._untold = 0
         """Epochs for which values that a change does not tell are expected."""
@@ -287,8 +289,8 @@ class KeyedTable:
         few = changes.count is not None and changes.count <= TOGETHER
         if few and not changes.unbounded:
             return frame.coalesce(1)
-        tasks = self.table.jvm.spark.sparkContext.defaultParallelism
-        if changes.count is not None:
+        tasks = self.tasks or self.table.jvm.spark.sparkContext.defaultParallelism
+        if changes.count is not None and self.tasks is None:
             tasks = max(tasks, -(-changes.count // PER_TASK))
         types = dict(frame.dtypes)
         keys = [

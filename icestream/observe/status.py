@@ -14,7 +14,7 @@ from typing import Any
 
 from icestream.config import Home
 
-STATES = ("starting", "running", "stopped", "failed")
+STATES = ("starting", "running", "paused", "stopped", "failed")
 
 
 @dataclass

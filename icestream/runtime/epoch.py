@@ -238,7 +238,7 @@ class Epoch:
         else:
             frame = self._frame(task, ranges)
         if isinstance(target, LakeTable):
-            return stage(frame, target)
+            return stage(_spread(frame, task), target)
         return target.write(frame, self.cut.epoch)
 
     def _appended(
@@ -253,7 +253,7 @@ class Epoch:
                 found = small.collected(rows)
                 if found is not None:
                     return small.write(table, java, schema, found)
-        return stage(rows, table)
+        return stage(_spread(rows, task), table)
 
     def _frame(self, task: Task, ranges: Mapping[str, Range]) -> DataFrame:
         """The task's new rows. Its query is linear, so its delta is the query over its inputs' deltas."""
@@ -547,3 +547,8 @@ class Epoch:
             objects=objects,
             counters=self.counters,
         )
+
+
+def _spread(frame: DataFrame, task: Task) -> DataFrame:
+    """Rows to write, in as many parts as ALTER … SET PARALLELISM says."""
+    return frame if task.parallelism is None else frame.repartition(task.parallelism)

@@ -82,7 +82,13 @@ class OpenFeed:
     @property
     def rate_limit(self) -> int | None:
         """Records a second that the source may give."""
-        return self.ingest.settings.get("source_rate_limit")
+        set_to = self.object.altered.settings.get("source_rate_limit")
+        return self.ingest.settings.get("source_rate_limit") if set_to is None else int(set_to)
+
+    @property
+    def held(self) -> bool:
+        """Whether the source is to give nothing."""
+        return "paused" in self.object.altered.settings or self.rate_limit == 0
 
     def rows(self, range: Range, now: str) -> Rows:
         """The rows of a range; nothing is read until the frame is used. `now` is the epoch's time in Spark SQL.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -40,6 +40,7 @@ from icestream.observe.report import EpochReport
 from icestream.runtime.destinations import ConnectorFeed
 from icestream.runtime.epoch import Epoch
 from icestream.runtime.feeds import OpenFeed
+from icestream.runtime.follow import check_free, fit_columns, is_outdated, rename_tables
 from icestream.runtime.parts import BEGUN, CLOCK, MARK, Cut, Runtime, stored
 from icestream.runtime.targets import Target, open_target, prepare
 from icestream.types import BOOLEAN
@@ -99,6 +100,8 @@ class Pipeline:
         self.lags: dict[str, int] = {}
         self._interrupted = False
         self._ticked_at: float | None = None
+        self.paused = False
+        """Whether nothing is taken in."""
 
     # -- start, restart, DDL ---------------------------------------------------------------------
 
@@ -124,16 +127,26 @@ class Pipeline:
         in where it is `ready`; what it knows and the objects lack is forgotten."""
         before, old_plan = self.record, self.plan
         plan = make_plan(objects)
+        known = {t.key: t.columns for t in old_plan.tasks}
+        reshaped = [
+            t for t in plan.tasks
+            if isinstance(t.object, Table) and known.get(t.key) != t.columns
+            and t.key in self.record.objects
+        ]  # fmt: skip
         try:
             self.open_parts(plan)
+            self._follow(reshaped)
             if fence:
                 self._recover()
                 before = self.record
+            self._renew(reshaped, None if fence else plan_version)
             if ready is not None:
                 self._take_in(ready)
             self.add_new(plan)
         except BaseException:
-            self.record = before
+            taken = ready.objects if ready is not None else {}
+            kept = {k: v for k, v in self.record.objects.items() if k not in taken}
+            self.record = replace(self.record, objects=kept)
             self.open_parts(old_plan)
             raise
         keys = {t.key for t in plan.tasks} | {f.dead_key for f in plan.feeds}
@@ -154,9 +167,40 @@ class Pipeline:
         counters = {**self.record.counters, **{k: n for k, n in ready.counters.items() if n}}
         self.record = replace(self.record, objects=objects, counters=counters)
 
+    def check_free(self, names: Collection[str]) -> None:
+        """Whether tables may get these names; an error otherwise."""
+        check_free(self.lake, names)
+
+    def settle(self) -> None:
+        """Complete the epoch that was interrupted, if one was. Called before an ALTER."""
+        if self._interrupted:
+            self._recover()
+
+    def _follow(self, reshaped: Sequence[Task]) -> None:
+        """Give tables the names and columns that their objects have by now."""
+        renamed = rename_tables(self.lake, self._tables(), self.record)
+        if renamed:
+            self._commit_record(objects={**self.record.objects, **renamed})
+        for task in reshaped:
+            fit_columns(self.lake, self.runtime.table(task.key), task.columns)
+
+    def _renew(self, reshaped: Sequence[Task], plan_version: int | None) -> None:
+        """Record a snapshot with the present columns of tables; with a plan version it has to be made first."""
+        objects = dict(self.record.objects)
+        for task in reshaped:
+            table, at = self.runtime.table(task.key), objects[task.key]
+            if not is_outdated(table, at):
+                continue
+            if plan_version is not None:
+                mark = replace(self._mark(), plan=plan_version)
+                _, self.runtime.heads[task.key] = table.fence(mark, at.snapshot)
+            objects[task.key] = replace(at, snapshot=self.runtime.heads[task.key])
+        self.record = replace(self.record, objects=objects)
+
     def open_parts(self, plan: Plan) -> None:
         """Open the connectors and tables of a plan, keeping those that are open already."""
         runtime = self.runtime
+        before = {t.key: t for t in self.plan.tasks}
         self.plan = runtime.plan = plan
         feeds = {f.key: f for f in plan.feeds}
         tasks = {t.key: t for t in plan.tasks}
@@ -173,6 +217,8 @@ class Pipeline:
             for index in indexes if uuid is not None else ():
                 index.drop(str(uuid))
         for key, feed in feeds.items():
+            if key in runtime.feeds and runtime.feeds[key].feed != feed:
+                runtime.feeds.pop(key).close()
             if key not in runtime.feeds:
                 kind = ConnectorFeed if isinstance(feed.object, Connector) else OpenFeed
                 runtime.feeds[key] = kind(feed, self.lake)
@@ -180,10 +226,32 @@ class Pipeline:
                     LAKE, DEAD_LETTERS, feed.object.name, owned=True
                 )
         for key, task in tasks.items():
+            if key in runtime.targets and before[key].object != task.object:
+                self._reopen(before[key], task)
             if key not in runtime.targets:
-                target = runtime.targets[key] = open_target(task, self.lake)
-                if task.upsert is not None and isinstance(target, LakeTable):
+                runtime.targets[key] = open_target(task, self.lake)
+            target = runtime.targets[key]
+            if task.upsert is not None and isinstance(target, LakeTable):
+                if key not in runtime.keyed:
                     runtime.keyed[key] = KeyedTable(target, task.upsert, self.indexes)
+                runtime.keyed[key].tasks = task.parallelism
+
+    def _reopen(self, before: Task, task: Task) -> None:
+        """Follow a change of an object that goes on. Whoever holds its table has it under its present name."""
+        runtime, key = self.runtime, task.key
+        target = runtime.targets[key]
+        if not isinstance(target, LakeTable):
+            runtime.targets.pop(key)
+            target.close()
+            return
+        wanted = open_target(task, self.lake)
+        assert isinstance(wanted, LakeTable)
+        target.parts = wanted.parts
+        if before.columns != task.columns:
+            runtime.keyed.pop(key, None)
+            runtime.lookups.pop(key, None)
+            runtime.files.pop(key, None)
+            runtime.hot.pop(key, None)
 
     def _tables(self) -> dict[str, LakeTable]:
         """Every Iceberg table the pipeline writes, by the key it has in the record."""
@@ -409,6 +477,8 @@ class Pipeline:
         return self._run_epoch(cut)
 
     def _choose(self, goal: Mapping[str, Offset] | None, force: bool) -> Cut | None:
+        if self.paused:
+            return None
         ends, limited = self._ends(goal)
         moved = {k for k, end in ends.items() if end != self.record.sources[k]}
         now = time.monotonic()
@@ -455,6 +525,9 @@ class Pipeline:
         limited = False
         for key, feed in self.runtime.feeds.items():
             since = self.record.sources[key]
+            if feed.held:
+                ends[key] = since
+                continue
             try:
                 latest = feed.source.latest(since) if goal is None else goal.get(key, since)
             except RangeLostError:

@@ -91,6 +91,9 @@ def _action(cursor: Cursor, kind: ObjectKind) -> tuple[str, dict[str, Any]]:
     if cursor.accept("REFRESH"):
         cursor.expect("SCHEMA")
         return "refresh schema", {}
+    for word in ("PAUSE", "RESUME"):
+        if cursor.accept(word):
+            return word.lower(), {}
     if cursor.at("FORMAT"):
         return "format", {"format": format_encode(cursor)}
     if cursor.accept("SET"):
@@ -105,14 +108,13 @@ def _action(cursor: Cursor, kind: ObjectKind) -> tuple[str, dict[str, Any]]:
 def _column_action(cursor: Cursor) -> tuple[str, dict[str, Any]]:
     if cursor.accept("ADD"):
         cursor.accept("COLUMN")
-        if_not_exists(cursor)
-        return "add column", {"column": column_definition(cursor)}
+        lenient = if_not_exists(cursor)
+        return "add column", {"column": column_definition(cursor), "lenient": lenient}
     if cursor.accept("DROP"):
         cursor.accept("COLUMN")
-        if_exists(cursor)
+        lenient = if_exists(cursor)
         name = cursor.identifier("a column name")
-        cursor.accept("CASCADE")
-        return "drop column", {"column_name": name}
+        return "drop column", {"column_name": name, "lenient": lenient}
     if cursor.accept("ALTER"):
         cursor.accept("COLUMN")
         place = cursor.place()

@@ -122,6 +122,8 @@ _RULES: dict[str, Rule] = {
     "FLUSH": show.flush,
     "WAIT": show.wait,
     "CANCEL": show.cancel,
+    "PAUSE": show.pause,
+    "RESUME": show.resume,
     "VACUUM": show.vacuum,
     "INSERT": change.insert,
     "UPDATE": change.update,

@@ -9,6 +9,8 @@ from icestream.sql.statements import (
     Describe,
     Flush,
     Name,
+    Pause,
+    Resume,
     SetVariable,
     Show,
     ShowCreate,
@@ -129,6 +131,20 @@ def wait(cursor: Cursor) -> Wait:
     cursor.expect("WAIT")
     cursor.finish()
     return Wait(cursor.start, cursor.text)
+
+
+def pause(cursor: Cursor) -> Pause:
+    """PAUSE"""
+    cursor.expect("PAUSE")
+    cursor.finish()
+    return Pause(cursor.start, cursor.text)
+
+
+def resume(cursor: Cursor) -> Resume:
+    """RESUME"""
+    cursor.expect("RESUME")
+    cursor.finish()
+    return Resume(cursor.start, cursor.text)
 
 
 def vacuum(cursor: Cursor) -> Vacuum:

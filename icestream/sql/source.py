@@ -128,7 +128,11 @@ class Source:
         """The original text between two offsets: `${NAME}` as it was written."""
         if end <= start:
             return ""
-        return self.original[self._origin(start) : self._origin(end - 1, end=True) + 1]
+        return self.original[slice(*self.span(start, end))]
+
+    def span(self, start: int, end: int) -> tuple[int, int]:
+        """Where the text between two offsets begins and ends in the original."""
+        return self._origin(start), self._origin(end - 1, end=True) + 1
 
 
 def scan(text: str) -> Iterator[Region]:

@@ -281,7 +281,7 @@ class Alter(Statement):
 
     rename, set schema, swap, owner (new_name); add column, alter column (column); drop column
     (column_name); set, connector (options); format (format); refresh schema; set secret (options,
-    value); set parallelism, set source_rate_limit, set … (value, None for DEFAULT).
+    value); set parallelism, set source_rate_limit, set … (value, None for DEFAULT); pause, resume.
     """
 
     kind: ObjectKind
@@ -293,6 +293,8 @@ class Alter(Statement):
     options: Options = field(default_factory=dict)
     value: str | None = None
     format: Format | None = None
+    lenient: bool = False
+    """ADD COLUMN IF NOT EXISTS, DROP COLUMN IF EXISTS"""
 
 
 @dataclass(frozen=True)
@@ -350,6 +352,16 @@ class CancelJobs(Statement):
     """CANCEL JOB[S] number [, …]"""
 
     ids: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Pause(Statement):
+    """PAUSE"""
+
+
+@dataclass(frozen=True)
+class Resume(Statement):
+    """RESUME"""
 
 
 @dataclass(frozen=True)

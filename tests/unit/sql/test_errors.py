@@ -9,7 +9,7 @@ from tests.unit.sql.helpers import fails_at_mark, failure
 
 CASES = [
     ("¦CREAT TABLE t (a int)", "no statement starts with CREAT", "did you mean CREATE?"),
-    ("¦pause k", "no statement starts with pause", "statements start with CREATE"),
+    ("pause ¦k", "expected the end of the statement", None),
     ("¦'x'", "no statement starts with a string", "statements start with"),
     ("create ¦tabel t (a int)", "expected the kind of an object, found tabel", "'TABLE'"),
     ("create table ¦order (a int)", "found order", 'write "order"'),
