@@ -17,7 +17,8 @@ from icestream import faults
 from icestream.catalog import variables
 from icestream.catalog.alter import alter
 from icestream.catalog.catalog import Catalog, Change
-from icestream.catalog.objects import Connector, Index, MaterializedView, Object
+from icestream.catalog.objects import Connector, Index, Object
+from icestream.catalog.replace import plain, redefined, replacement
 from icestream.catalog.show import delivery, describe, explain, show
 from icestream.catalog.store import Store
 from icestream.config import EngineSettings, Home
@@ -36,7 +37,7 @@ from icestream.sql import statements as st
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from icestream.runtime.pipeline import Pipeline, Ready
+    from icestream.runtime.pipeline import Pipeline
 
 CREATE = (
     st.CreateSource, st.CreateTable, st.CreateView, st.CreateSink, st.CreateConnection,
@@ -70,8 +71,9 @@ class Engine:
         self._pipeline: Pipeline | None = None
         self._warming: threading.Thread | None = None
         self.turns = Turns()
-        self.jobs: Jobs | None = None
-        """Set while statements come to a running pipeline: views are filled beside it then."""
+        self.jobs = Jobs(self)
+        self.live = False
+        """Whether statements come to a running pipeline: views are filled beside it then."""
         self._runs = 0
         self._telling = threading.Lock()
         self._owned = False
@@ -98,7 +100,7 @@ class Engine:
         is looked up, if not in the engine's own. `on_job` gets the job that is waited for, if there is one.
         """
         statements = parse(sql, file, self.env if env is None else env)
-        if self.jobs is None:
+        if not self.live:
             return self._in_turn(statements, on_result)
         results: list[Result] = []
         for statement in statements:
@@ -163,23 +165,25 @@ class Engine:
                 variables.check(statement)
         return changes
 
-    def _create(self, statement: st.Statement, pending: list[Change], started: list[Job]) -> Result:
+    def _create(
+        self,
+        statement: st.Statement,
+        pending: list[Change],
+        started: list[Job],
+        background: bool | None = None,
+    ) -> Result:
+        said = statement
+        if isinstance(statement, st.CreateView) and statement.or_replace:
+            statement = plain(statement, self.catalog)
         change = self.catalog.examine(statement)
         kind, name = change.object.kind, change.object.name
         if not change.exists:
-            if self.jobs is not None and self._has_history(change.object):
-                background = self.store.settings().get("background_ddl") == "true"
-                job = self.jobs.submit(change, background=background)
-                if not background:
-                    started.append(job)
-            else:
-                self.catalog.learn(change)
-                pending.append(change)
-            note = delivery(change.object)
-            for text in notices(getattr(change.object, "stages", ()), f"{kind} {name}"):
-                self.notice(text)
-            return Result(message=f"CREATE {kind.upper()} {name}{f' ({note})' if note else ''}")
+            self._make(change, pending, started, background)
+            return self._made(change)
         if change.difference:
+            if said is not statement:
+                self._apply(pending)
+                return self._replace(said, change, started, background)
             if getattr(statement, "if_not_exists", False):
                 return Result(message=f"{kind} {name} exists and differs; left as it is")
             raise SqlError(
@@ -190,6 +194,47 @@ class Engine:
         if self.catalog.renew_secrets(change):
             return Result(message=f"{kind} {name}: secrets updated")
         return Result(message=f"{kind} {name} is unchanged")
+
+    def _make(
+        self, change: Change, pending: list[Change], started: list[Job], background: bool | None
+    ) -> None:
+        """Begin with a new object: as a job, if the pipeline runs and there is history to fill it with."""
+        if change.replaces is None and not (self.live and self.jobs.has_history(change.object)):
+            self.catalog.learn(change)
+            pending.append(change)
+            return
+        if background is None:
+            background = self.store.settings().get("background_ddl") == "true"
+        job = self.jobs.submit(change, background=background)
+        if not background:
+            started.append(job)
+
+    def _made(self, change: Change) -> Result:
+        kind, name = change.object.kind, change.object.name
+        note = delivery(change.object)
+        for text in notices(getattr(change.object, "stages", ()), f"{kind} {name}"):
+            self.notice(text)
+        return Result(message=f"CREATE {kind.upper()} {name}{f' ({note})' if note else ''}")
+
+    def _replace(
+        self, said: st.Statement, change: Change, started: list[Job], background: bool | None
+    ) -> Result:
+        """CREATE OR REPLACE of a view that is there and differs."""
+        assert isinstance(said, st.CreateView)
+        old = self.catalog.objects[change.object.name]
+        if old.kind != change.object.kind:
+            raise SqlError(
+                f'"{old.name}" is a {old.kind}, not a {change.object.kind}', place=said.place
+            )
+        result = self._made(change)
+        if not said.materialized:
+            self._become(redefined(change, self.catalog))
+        elif self.live:
+            self._make(replacement(said, change, self.catalog), [], started, background)
+        else:
+            self._running()
+            self.jobs.do(replacement(said, change, self.catalog))
+        return result
 
     def _apply(self, pending: list[Change]) -> None:
         """Make learnt objects real: tables, start positions, the log; then the store."""
@@ -203,39 +248,14 @@ class Engine:
         self.catalog.keep(names, self.lock.incarnation)
         pending.clear()
 
-    def _has_history(self, object: Object) -> bool:
-        """Whether a new object begins with what is there already; else it begins with the next epoch."""
-        if not isinstance(object, MaterializedView):
-            return False
-        from icestream.runtime.backfill import feeds_of
-
-        known = self.pipeline.record.sources
-        return all(key in known for key in feeds_of(list(self.catalog), object))
-
-    def adopt(self, change: Change, ready: Ready) -> None:
-        """Make an object real whose tables are filled already. Called in turn."""
-        gone = set(change.object.depends) - {o.key for o in self.catalog}
-        if gone:
-            names = ", ".join(sorted(key.partition("#")[0] for key in gone))
-            raise SqlError(f"{names}, which {change.object.name} reads, was dropped meanwhile")
-        self.catalog.learn(change)
-        try:
-            self.pipeline.attach(list(self.catalog), self.store.plan + 1, ready=ready)
-            assert self.lock is not None
-            self.catalog.keep([change.object.name], self.lock.incarnation)
-        except BaseException:
-            self.catalog.forget([change.object.name])
-            raise
-
     def resume_jobs(self) -> None:
         """Take up again what was under way in the background when the engine stopped."""
-        assert self.jobs is not None
         with self.turns:
             for id, text, _ in self.store.jobs():
                 self.store.end_job(id)
                 try:
-                    (statement,) = parse(text, "", {})
-                    self.jobs.submit(self.catalog.examine(statement), background=True)
+                    for statement in parse(text, "", {}):
+                        self._create(statement, [], [], background=True)
                 except IcestreamError as error:
                     self.notice(f"job {id} cannot be taken up again: {error.message}")
 
@@ -258,7 +278,7 @@ class Engine:
 
                 return select(statement.query, self.catalog, self.spark)
             case st.Show(what="jobs"):
-                told = [(job.id, job.statement, job.progress) for job in self.jobs or ()]
+                told = [(job.id, job.statement, job.progress) for job in self.jobs]
                 return Result(columns=("Id", "Statement", "Progress"), rows=told)
             case st.Show() | st.ShowCreate():
                 for error in dict.fromkeys(o.error for o in self.catalog.broken()):
@@ -275,7 +295,7 @@ class Engine:
             case st.Insert() | st.Update() | st.Delete():
                 return self._change(statement)
             case st.CancelJobs():
-                found = [] if self.jobs is None else self.jobs.cancel(statement.ids)
+                found = self.jobs.cancel(statement.ids)
                 return Result(columns=("Id",), rows=[(job.id,) for job in found])
             case st.Flush() | st.Wait():
                 self.run(threading.Event(), once=True)
@@ -301,6 +321,12 @@ class Engine:
 
     def _alter(self, statement: st.Alter) -> Result:
         change = alter(statement, self.catalog)
+        for job in self.jobs.over({self.catalog.names().find(statement.name).key}):
+            raise SqlError(
+                f"job {job.id} reads {statement.name}: {job.statement.splitlines()[0]}",
+                place=statement.place,
+                remedy=f"wait for it (SHOW JOBS), or CANCEL JOBS {job.id}",
+            )
         if change.notice is not None:
             self.notice(change.notice)
         if change.catalog is not None:
@@ -368,7 +394,7 @@ class Engine:
 
     def _cancel_over(self, doomed: Iterable[Object], statement: st.Drop) -> None:
         """Jobs that read what is dropped end, or stand in the way."""
-        for job in self.jobs.over({o.key for o in doomed}) if self.jobs is not None else ():
+        for job in self.jobs.over({o.key for o in doomed}):
             making = job.change.object
             if not statement.cascade:
                 raise SqlError(
@@ -456,6 +482,13 @@ class Engine:
     def pipeline(self) -> Pipeline:
         """The open pipeline."""
         return self._running()
+
+    @property
+    def incarnation(self) -> int:
+        """The number of this start of the home."""
+        self._own()
+        assert self.lock is not None
+        return self.lock.incarnation
 
     def status(self) -> observe.Status:
         """The home's status as it was last written."""

@@ -22,6 +22,7 @@ POINTS = (
     "first-table-committed",
     "tables-committed",
     "log-committed",
+    "view-exchanged",
     "recovering",
     "recovery-fenced",
     "alter-stored",

@@ -5,17 +5,42 @@ from __future__ import annotations
 import queue
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
-from icestream.catalog.catalog import Change
+from icestream import faults
+from icestream.catalog.catalog import Catalog, Change
+from icestream.catalog.objects import MaterializedView, Object
+from icestream.catalog.replace import check_replaceable, swapped
+from icestream.catalog.store import Store
 from icestream.errors import IcestreamError, SqlError
+from icestream.runtime.turns import Turns
 from icestream.sql.masking import mask_text
 
 if TYPE_CHECKING:
-    from icestream.engine import Engine
     from icestream.runtime.backfill import Backfill
+    from icestream.runtime.pipeline import Pipeline, Ready
+
+
+class Host(Protocol):
+    """The engine, as jobs see it."""
+
+    store: Store
+    catalog: Catalog
+    turns: Turns
+
+    @property
+    def notice(self) -> Callable[[str], None]:
+        """Where to tell what nobody waits for."""
+
+    @property
+    def pipeline(self) -> Pipeline:
+        """The open pipeline."""
+
+    @property
+    def incarnation(self) -> int:
+        """The number of this start, under which the store is changed."""
 
 
 @dataclass
@@ -30,6 +55,8 @@ class Job:
     error: BaseException | None = None
     done: threading.Event = field(default_factory=threading.Event)
     backfill: Backfill | None = None
+    adopted: bool = False
+    """Whether the store has it: from then on it is there, whatever happens."""
 
     @property
     def id(self) -> int:
@@ -39,7 +66,7 @@ class Job:
     @property
     def statement(self) -> str:
         """The statement, as it may be shown."""
-        return mask_text(self.change.statement.text)
+        return mask_text(self.change.said)
 
     @property
     def progress(self) -> str:
@@ -52,6 +79,11 @@ class Job:
         if self.backfill is not None:
             self.backfill.stop()
 
+    def check(self) -> None:
+        """Raise if it was cancelled."""
+        if self.cancelled:
+            raise SqlError(f"job {self.id} was cancelled: {self.statement.splitlines()[0]}")
+
     def wait(self) -> None:
         """Return when it is done; raise if it failed or was cancelled."""
         self.done.wait()
@@ -60,10 +92,10 @@ class Job:
 
 
 class Jobs:
-    """The jobs of a running engine; they wait for each other, and for their turn to begin and to end."""
+    """The jobs of an engine; they wait for each other, and for their turn to begin and to end."""
 
-    def __init__(self, engine: Engine) -> None:
-        self.engine = engine
+    def __init__(self, host: Host) -> None:
+        self.host = host
         self._jobs: dict[int, Job] = {}
         self._queue: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
         self._worker: threading.Thread | None = None
@@ -74,15 +106,24 @@ class Jobs:
 
     def submit(self, change: Change, *, background: bool) -> Job:
         """Begin with a statement as soon as those before it are done. Called in turn."""
-        job = Job(change, background)
-        self.engine.catalog.reserve(change.object)
+        job = self._accepted(change, background)
         if background:
-            self.engine.store.begin_job(job.id, change.statement.text, job.created)
-        self._jobs[job.id] = job
+            self.host.store.begin_job(job.id, change.said, job.created)
         self._queue.put(job)
         if self._worker is None:
             self._worker = threading.Thread(target=self._work, name="icestream-jobs", daemon=True)
             self._worker.start()
+        return job
+
+    def do(self, change: Change) -> None:
+        """Carry a statement out here and now."""
+        job = self._accepted(change, background=False)
+        self._carried(job)
+        job.wait()
+
+    def _accepted(self, change: Change, background: bool) -> Job:
+        job = self._jobs[change.object.id] = Job(change, background)
+        self.host.catalog.reserve(change.object)
         return job
 
     def cancel(self, ids: Sequence[int]) -> list[Job]:
@@ -107,52 +148,100 @@ class Jobs:
 
     def _work(self) -> None:
         while (job := self._queue.get()) is not None:
+            self._carried(job)
+
+    def _carried(self, job: Job) -> None:
+        try:
+            self._carry_out(job)
+        except BaseException as error:
+            job.error = error
             try:
-                self._carry_out(job)
-            except BaseException as error:
-                job.error = _cancelled(job) if job.cancelled else error
-                if job.background and not job.cancelled:
-                    self.engine.notice(f"job {job.id} failed: {error}")
-            finally:
-                self._end(job)
+                job.check()
+                if job.background:
+                    self.host.notice(f"job {job.id} failed: {error}")
+            except IcestreamError as cancelled:
+                job.error = cancelled
+        finally:
+            self._end(job)
 
     def _carry_out(self, job: Job) -> None:
         from icestream.runtime.backfill import Backfill
 
-        engine = self.engine
-        if job.cancelled:
-            raise _cancelled(job)
-        with engine.turns:
-            pipeline = engine.pipeline
-            fill = Backfill(pipeline, list(engine.catalog), job.change.object)
-            pipeline.housekeeper.pinned = fill.pinned
+        job.check()
+        host, new = self.host, job.change.object
+        if not self.has_history(new):
+            with host.turns:
+                self._adopt(job, None)
+            return
+        with host.turns:
+            fill = Backfill(host.pipeline, list(host.catalog), new)
+            host.pipeline.housekeeper.pinned = fill.pinned
         job.backfill = fill
         try:
-            if job.cancelled:
-                raise _cancelled(job)
+            job.check()
             ready = fill.run()
-            with engine.turns:
-                if job.cancelled:
-                    raise _cancelled(job)
-                engine.adopt(job.change, ready)
+            with host.turns:
+                job.check()
+                self._adopt(job, ready)
         except BaseException:
-            with engine.turns:
+            if job.adopted:
+                raise
+            with host.turns:
                 fill.discard()
             raise
         fill.close()
 
     def _end(self, job: Job) -> None:
-        engine = self.engine
-        with engine.turns:
-            engine.pipeline.housekeeper.pinned = set()
-            engine.catalog.release(job.change.object)
+        host = self.host
+        with host.turns:
+            host.pipeline.housekeeper.pinned = set()
+            host.catalog.release(job.change.object)
             if job.background and not self._closing:
-                engine.store.end_job(job.id)
+                host.store.end_job(job.id)
             del self._jobs[job.id]
         job.done.set()
 
+    def has_history(self, object: Object) -> bool:
+        """Whether a new object begins with what is there already; else it begins with the next epoch."""
+        if not isinstance(object, MaterializedView):
+            return False
+        from icestream.runtime.backfill import feeds_of
 
-def _cancelled(job: Job) -> IcestreamError:
-    return SqlError(
-        f"job {job.id} was cancelled: {job.change.object.kind} {job.change.object.name}"
-    )
+        known = self.host.pipeline.record.sources
+        return all(key in known for key in feeds_of(list(self.host.catalog), object))
+
+    # -- the end of a job ------------------------------------------------------------------------
+
+    def _adopt(self, job: Job, ready: Ready | None) -> None:
+        """Make an object real whose tables are filled already, in the place of another one if it is to replace it."""
+        change = job.change
+        host, catalog, name = self.host, self.host.catalog, change.object.name
+        gone = set(change.object.depends) - {o.key for o in catalog}
+        if gone:
+            names = ", ".join(sorted(key.partition("#")[0] for key in gone))
+            raise SqlError(f"{names}, which it reads, was dropped meanwhile")
+        if change.replaces is not None:
+            check_replaceable(change.replaces, catalog)
+        catalog.learn(change)
+        try:
+            host.pipeline.attach(list(catalog), host.store.plan + 1, ready=ready)
+            if change.replaces is None:
+                catalog.keep([name], host.incarnation)
+                job.adopted = True
+            else:
+                self._swap(job, change.replaces)
+        except BaseException:
+            if not job.adopted:
+                catalog.forget([name])
+                host.pipeline.attach(list(catalog), host.store.plan)
+            raise
+
+    def _swap(self, job: Job, old: Object) -> None:
+        """The new object gets the name of the old one, which goes: one step in the store, which the tables follow."""
+        host, catalog, new = self.host, self.host.catalog, job.change.object
+        after, going = swapped(catalog, new, old)
+        catalog.exchange(after, new.name, going, host.incarnation)
+        job.adopted = True
+        faults.reach("view-exchanged")
+        host.pipeline.attach(list(catalog), host.store.plan)
+        host.pipeline.discard([old])

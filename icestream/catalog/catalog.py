@@ -35,6 +35,15 @@ class Change:
     object: Object
     exists: bool
     difference: tuple[str, ...] = ()
+    replaces: Object | None = None
+    """What the new object takes the place of."""
+    text: str | None = None
+    """The statement as it was given, if it was rewritten."""
+
+    @property
+    def said(self) -> str:
+        """The statement as it was given."""
+        return self.text or self.statement.text
 
 
 class Catalog:
@@ -131,7 +140,7 @@ class Catalog:
         place = change.statement.place
         stored = StoredObject(
             change.object.id, change.object.kind, change.object.name, text,
-            f"{place.file}:{place.line}", time.time(),
+            f"{place.file}:{place.line}", time.time(), change.object.altered,
         )  # fmt: skip
         self.objects[stored.name] = change.object
         self.stored[stored.name] = stored
@@ -158,6 +167,14 @@ class Catalog:
         """Make learnt objects durable."""
         self.store.keep_secrets(self._secrets)
         self.store.change(incarnation, add=[self.stored[n] for n in names])
+
+    def exchange(self, after: Catalog, learnt: str, going: Sequence[str], incarnation: int) -> None:
+        """Have the objects of a trial, in which a learnt one has another name, and some that were there are gone."""
+        id = self.stored[learnt].id
+        new = next(s for s in after.stored.values() if s.id == id)
+        self.store.keep_secrets(self._secrets)
+        self.store.change(incarnation, add=[new], remove=going)
+        self.objects, self.stored = after.objects, after.stored
 
     def drop(self, names: Sequence[str], incarnation: int) -> None:
         """Forget objects for good."""

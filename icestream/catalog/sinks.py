@@ -35,8 +35,6 @@ OWN_NAMESPACES = ("icestream", DEAD_LETTERS)
 def bind_view(statement: st.CreateView, id: int, names: Names) -> View | MaterializedView:
     """CREATE [MATERIALIZED] VIEW"""
     public(statement.name)
-    if statement.or_replace:
-        raise NotSupportedError("OR REPLACE", place=statement.place)
     what = f"{'materialized ' if statement.materialized else ''}view {statement.name.name}"
     settings_of(statement.options, (), what, names, statement.place)
     node = bind_query(statement.query, names.relation)

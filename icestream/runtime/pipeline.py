@@ -594,12 +594,14 @@ class Pipeline:
         """Drop the tables of objects that are gone. Targets of sinks stay: they are the user's."""
         for object in objects:
             if object.kind in (Table.kind, MaterializedView.kind):
-                self.lake.drop(self.lake.table(LAKE, object.schema, object.name, owned=True))
+                table = self.lake.table(LAKE, object.schema, object.name, owned=True)
+                if self.lake.exists(table) and _owner(table) == object.key:
+                    self.lake.drop(table)
             if object.kind in (Source.kind, Table.kind, Connector.kind):
                 self.lake.drop(self.lake.table(LAKE, DEAD_LETTERS, object.name, owned=True))
         gone = {object.key for object in objects}
         for table in self.lake.tables(LAKE, SYSTEM):
-            if dict(table.load().properties()).get(OWNER) in gone:
+            if _owner(table) in gone:
                 self.lake.drop(table)
 
     def close(self) -> None:
@@ -609,6 +611,10 @@ class Pipeline:
         for target in self.runtime.targets.values():
             if not isinstance(target, LakeTable):
                 target.close()
+
+
+def _owner(table: LakeTable) -> str | None:
+    return dict(table.load().properties()).get(OWNER)
 
 
 def _older_home(key: str, what: str) -> LakeError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 import threading
@@ -19,6 +20,9 @@ from icestream.dev.java import find_java
 from icestream.errors import ConfigError
 from icestream.lake.catalogs import embedded
 from icestream.runtime import classes
+
+# What a statement does wrong is told to whoever gave it; this one tells it again, with a page of Java.
+logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL + 1)
 
 EXTENSIONS = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from icestream.catalog.objects import Broken, Index, Object, Sink, Source, Table
 from icestream.engine import Engine
-from icestream.jobs import Job, Jobs
+from icestream.jobs import Job
 from icestream.observe.report import EpochReport
 from icestream.result import Result
 from icestream.server.backend import VERSION, Client, Notice
@@ -44,14 +44,13 @@ class Service:
     def start(self) -> None:
         """Recover, and run what the home knows."""
         self.engine.open()
-        self.engine.jobs = Jobs(self.engine)
+        self.engine.live = True
         self.engine.resume_jobs()
         self._loop.start()
 
     def stop(self) -> None:
         """Stop at the end of the epoch."""
-        if self.engine.jobs is not None:
-            self.engine.jobs.close()
+        self.engine.jobs.close()
         self._stop.set()
         if self._loop.is_alive():
             self._loop.join()

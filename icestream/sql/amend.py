@@ -23,6 +23,7 @@ class Draft:
     """One statement, open for changes; `text` has them all."""
 
     def __init__(self, text: str, env: Mapping[str, str]) -> None:
+        self.env = env
         self.source = Source.open(text, FILE, env)
         self.tokens = tokenize(self.source).tokens
         self.statement: Statement = parse(text, FILE, env)[0]
@@ -48,6 +49,16 @@ class Draft:
         """What is written from a place to the end of the statement."""
         last = len(self.tokens) - (self.tokens[-1].upper == ";")
         return self.source.written(self.tokens[self.index(place)].start, self.tokens[last - 1].end)
+
+    def cut(self, *words: str) -> None:
+        """Leave out words that stand one after the other, where they come first."""
+        said = [t.upper for t in self.tokens]
+        at = next(i for i in range(len(said)) if tuple(said[i : i + len(words)]) == words)
+        self._cut(self.tokens[at].start, self.tokens[at + len(words)].start)
+
+    def reread(self) -> Statement:
+        """The statement of the text as it is now."""
+        return parse(self.text, FILE, self.env)[0]
 
     # -- names -----------------------------------------------------------------------------------
 

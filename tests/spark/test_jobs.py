@@ -10,10 +10,14 @@ from pathlib import Path
 import psycopg
 import pytest
 from psycopg import errors
+from pyiceberg.catalog.sql import SqlCatalog
 from pyspark.sql import SparkSession
 
+from icestream.config import EngineSettings, Home
+from icestream.engine import Engine
 from icestream.errors import ConnectorError
-from icestream.runtime.backfill import Backfill, Ready
+from icestream.runtime.backfill import Backfill
+from icestream.runtime.pipeline import Ready
 from tests.engine import await_condition
 from tests.spark.test_serve import serving
 from tests.spark_session import spark
@@ -172,3 +176,92 @@ def test_a_view_that_cannot_be_filled_says_why_and_is_not_there(
         client.execute(SUMS)
         client.execute("FLUSH")
         assert sorted(client.execute("SELECT * FROM sums").fetchall()) == expected(range(1, 32))
+
+
+# -- CREATE OR REPLACE ----------------------------------------------------------------------------
+
+HALVES = "CREATE OR REPLACE MATERIALIZED VIEW sums AS SELECT k % 2 AS half, max(v) AS most FROM t GROUP BY k % 2"
+
+
+def halves(ids: range) -> list[tuple[int, int]]:
+    return sorted({h: max(i for i in ids if i % 3 % 2 == h) for h in (0, 1)}.items())
+
+
+def lake(home: Path) -> SqlCatalog:
+    return SqlCatalog(
+        "lake",
+        uri=f"sqlite:///{Home.at(home).lake_catalog}",
+        warehouse=Home.at(home).warehouse.as_uri(),
+    )
+
+
+def test_a_view_is_replaced_when_the_new_one_is_filled(
+    spark: SparkSession, tmp_path: Path, gate: Gate
+) -> None:
+    home = tmp_path / "home"
+    gate.open.set()
+    with serving(home, spark) as url, connect(url) as client, connect(url) as maker:
+        fill(client)
+        client.execute(SUMS)
+        before = set(lake(home).list_tables("icestream"))
+        gate.open.clear()
+        gate.reached.clear()
+        with ThreadPoolExecutor(1) as pool:
+            made = pool.submit(maker.execute, HALVES)
+            assert gate.reached.wait(60)
+            assert client.execute("SHOW JOBS").fetchall()[0][1] == HALVES
+            client.execute("INSERT INTO t VALUES (31, 1, 31)")
+            client.execute("FLUSH")
+            assert sorted(client.execute("SELECT * FROM sums").fetchall()) == expected(range(1, 32))
+            gate.open.set()
+            made.result(60)
+        client.execute("FLUSH")
+        assert sorted(client.execute("SELECT * FROM sums").fetchall()) == halves(range(1, 32))
+        ((_, text),) = client.execute("SHOW CREATE MATERIALIZED VIEW sums").fetchall()
+        assert text == HALVES.replace(" OR REPLACE", "")
+        assert lake(home).list_tables("public") == [("public", "sums"), ("public", "t")]
+        assert not [
+            t for t in lake(home).list_tables("icestream") if t in before and t[1] != "epochs"
+        ]
+        client.execute(HALVES)
+        client.execute("CREATE VIEW small AS SELECT id FROM t WHERE id < 3")
+        client.execute("CREATE OR REPLACE VIEW small AS SELECT id FROM t WHERE id < 2")
+        assert client.execute("SELECT * FROM small").fetchall() == [(1,)]
+        client.execute("CREATE MATERIALIZED VIEW above AS SELECT sum(most) AS s FROM sums")
+        with pytest.raises(
+            errors.DependentObjectsStillExist, match="needed by materialized view above"
+        ):
+            client.execute(HALVES.replace("max", "min"))
+        with pytest.raises(psycopg.Error, match="is a view, not a materialized view"):
+            client.execute("CREATE OR REPLACE MATERIALIZED VIEW small AS SELECT 1 AS x")
+    with serving(home, spark) as url, connect(url) as client:
+        client.execute("DELETE FROM t WHERE id > 20")
+        client.execute("FLUSH")
+        assert sorted(client.execute("SELECT * FROM sums").fetchall()) == halves(range(1, 21))
+        ((total,),) = client.execute("SELECT s FROM above").fetchall()
+        assert total == sum(most for _, most in halves(range(1, 21)))
+
+
+def test_a_replacement_that_is_cut_short_is_completed_at_the_next_start(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = tmp_path / "home"
+
+    def cut(point: str) -> None:
+        if point == "view-exchanged":
+            raise KeyboardInterrupt
+
+    script = "CREATE TABLE t (id INT PRIMARY KEY, k INT, v INT); INSERT INTO t SELECT i AS id, i % 3 AS k, i AS v FROM generate_series(1, 30) AS g(i); FLUSH;"
+    with monkeypatch.context() as patched:
+        patched.setattr("icestream.faults.reach", cut)
+        with Engine(Home.at(home), EngineSettings(), application=spark) as engine:
+            engine.execute(script + SUMS + "; FLUSH")
+            with pytest.raises(KeyboardInterrupt):
+                engine.execute(HALVES)
+    with Engine(Home.at(home), EngineSettings(), application=spark) as engine:
+        (found,) = engine.execute("SELECT * FROM sums")
+        assert sorted(found.rows) == halves(range(1, 31))
+        engine.execute("INSERT INTO t VALUES (31, 1, 31); FLUSH")
+        (found,) = engine.execute("SELECT * FROM sums")
+        assert sorted(found.rows) == halves(range(1, 32))
+    assert lake(home).list_tables("public") == [("public", "sums"), ("public", "t")]

@@ -29,6 +29,7 @@ ORDER = [
     "maintenance",
     "observe",
     "runtime",
+    "jobs",
     "engine",
     "api",
     "server",
