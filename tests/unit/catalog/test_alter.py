@@ -157,7 +157,7 @@ def test_a_column_is_added_behind_the_others(
     ("columns", "expected"),
     [
         ("(b INT, a INT)", "(a INT)"),
-        ("(a INT, b STRUCT<x INT, y INT>)", "(a INT)"),
+        ("(a INT PRIMARY KEY, b STRUCT<x INT, y INT>)", "(a INT PRIMARY KEY)"),
         ("(a INT,\n  b INT DEFAULT 3, -- three\n  c INT)", "(a INT,\n  c INT)"),
         ("(a INT, b INT, )", "(a INT, )"),
         ("(a INT, b INT, PRIMARY KEY (a))", "(a INT, PRIMARY KEY (a))"),
@@ -193,6 +193,7 @@ REFUSED = [
     ("ALTER TABLE old DROP COLUMN id", "2BP01"),
     ("ALTER TABLE old DROP COLUMN n", "2BP01"),
     ("ALTER TABLE old DROP COLUMN at", "2BP01"),
+    ("ALTER TABLE bag ADD COLUMN b INT[]", "0A000"),
     ("ALTER MATERIALIZED VIEW v ADD COLUMN x INT", "0A000"),
     ("ALTER TABLE old SET SCHEMA other", "0A000"),
     ("ALTER TABLE old SWAP WITH old", "42601"),
@@ -210,6 +211,7 @@ def test_what_cannot_be_is_refused_and_changes_nothing(
 ) -> None:
     home.create(
         OLD,
+        "CREATE TABLE bag (a INT)",
         "CREATE MATERIALIZED VIEW v AS SELECT id, n FROM old",
         "CREATE VIEW w AS SELECT * FROM old",
         "CREATE SINK k FROM old WITH (connector = 'iceberg', type = 'upsert', table.name = 'k')",
