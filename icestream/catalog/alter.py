@@ -98,8 +98,9 @@ def _found(name: st.Name, kind: str, catalog: Catalog) -> Object:
 
 
 def _check_free(name: str, catalog: Catalog, place: Place) -> None:
-    if name in catalog.objects:
-        kind = catalog.objects[name].kind
+    taken = catalog.objects.get(name) or catalog.reserved.get(name)
+    if taken is not None:
+        kind = taken.kind
         raise SqlError(
             f"{kind} {name} exists already", place=place, remedy="choose another name, or SWAP WITH"
         )
