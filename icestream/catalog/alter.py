@@ -80,6 +80,8 @@ def alter(statement: st.Alter, catalog: Catalog) -> Alteration:
             return Alteration(_with_options(statement, object, catalog))
         case "set secret":
             return Alteration(_with_secret(statement, object, catalog))
+        case "set backfill_rate_limit":
+            return Alteration(notice=f"{object.kind} {object.name} is filled: nothing is held back")
         case "set parallelism" | "set source_rate_limit" | "pause" | "resume":
             return _set(statement, object, catalog)
     raise NotSupportedError(f"ALTER … {action.upper()}", place=statement.place)

@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from icestream.catalog.alter import alter
+from icestream.catalog.graph import make_plan
 from icestream.catalog.objects import Table
+from icestream.catalog.replace import redefined
 from icestream.catalog.store import MIGRATIONS
 from icestream.config import Home
 from icestream.errors import SqlError
@@ -181,6 +183,18 @@ def test_what_was_there_before_a_column_does_not_see_it(home: Fixture) -> None:
     assert [c.name for c in again.objects["v"].columns] == ["id", "old", "at", "n"]
 
 
+def test_a_view_that_is_replaced_sees_what_there_is_then(home: Fixture) -> None:
+    home.create(OLD, "CREATE VIEW v AS SELECT * FROM old")
+    change(home, "ALTER TABLE old ADD COLUMN more INT")
+    for query in ("SELECT id, more FROM old", "SELECT * FROM old"):
+        (statement,) = parse(f"CREATE VIEW v AS {query}", "x.sql", home.env)
+        home.catalog.become(redefined(home.catalog.examine(statement), home.catalog), 1)
+        home = home.again()
+    change(home, "ALTER TABLE old ADD COLUMN later INT")
+    columns = [c.name for c in home.again().catalog.objects["v"].columns]
+    assert columns == ["id", "old", "at", "n", "more"]
+
+
 REFUSED = [
     ("ALTER TABLE nothing RENAME TO x", "42P01"),
     ("ALTER TABLE v RENAME TO x", "42809"),
@@ -232,6 +246,7 @@ def test_options_and_settings(home: Fixture) -> None:
     change(home, "ALTER SINK k SET (commit_checkpoint_interval = 5)")
     change(home, "ALTER SINK k SET (commit_checkpoint_interval = 7)")
     assert text(home, "k").endswith("table.name = 'k', commit_checkpoint_interval = '7')")
+    assert [t.interval for t in make_plan(home.catalog).tasks] == [0, 7]
     change(home, "ALTER SOURCE s SET SOURCE_RATE_LIMIT = 0")
     change(home, "ALTER TABLE old SET PARALLELISM TO 3")
     change(home, "ALTER SINK k SET PARALLELISM TO ADAPTIVE")
@@ -242,6 +257,7 @@ def test_options_and_settings(home: Fixture) -> None:
     change(home, "ALTER SOURCE s SET SOURCE_RATE_LIMIT = DEFAULT")
     assert home.again().catalog.objects["s"].altered.settings == {}
     assert change(home, "ALTER TABLE old OWNER TO root")
+    assert change(home, "ALTER TABLE old SET BACKFILL_RATE_LIMIT = 5")
     assert change(home, "ALTER TABLE old ADD COLUMN IF NOT EXISTS n INT")
     assert change(home, "ALTER TABLE old DROP COLUMN IF EXISTS nothing")
     assert change(home, "ALTER TABLE old SET SCHEMA public") is None
