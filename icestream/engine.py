@@ -321,17 +321,24 @@ class Engine:
 
     def _alter(self, statement: st.Alter) -> Result:
         change = alter(statement, self.catalog)
-        for job in self.jobs.over({self.catalog.names().find(statement.name).key}):
+        if change.notice is not None:
+            self.notice(change.notice)
+        if change.catalog is not None:
+            self._check_jobs(statement)
+            self._become(change.catalog)
+        return Result(message=f"ALTER {statement.kind.upper()}")
+
+    def _check_jobs(self, statement: st.Alter) -> None:
+        """Refuse to change what a job reads: it was bound to what there was. Views are written out in what reads them,
+        so any job may."""
+        names = {statement.name.name, str(statement.new_name).rpartition(".")[2]}
+        keys = {o.key for o in self.catalog if o.name in names}
+        for job in self.jobs if statement.kind == "view" else self.jobs.over(keys):
             raise SqlError(
                 f"job {job.id} reads {statement.name}: {job.statement.splitlines()[0]}",
                 place=statement.place,
                 remedy=f"wait for it (SHOW JOBS), or CANCEL JOBS {job.id}",
             )
-        if change.notice is not None:
-            self.notice(change.notice)
-        if change.catalog is not None:
-            self._become(change.catalog)
-        return Result(message=f"ALTER {statement.kind.upper()}")
 
     def _become(self, after: Catalog) -> None:
         """Take another catalog of the same objects: the store first, then the running pipeline, whose tables follow.

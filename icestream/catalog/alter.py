@@ -80,6 +80,8 @@ def alter(statement: st.Alter, catalog: Catalog) -> Alteration:
             return Alteration(_with_options(statement, object, catalog))
         case "set secret":
             return Alteration(_with_secret(statement, object, catalog))
+        case "set backfill_rate_limit":
+            return Alteration(notice=f"{object.kind} {object.name} is filled: nothing is held back")
         case "set parallelism" | "set source_rate_limit" | "pause" | "resume":
             return _set(statement, object, catalog)
     raise NotSupportedError(f"ALTER … {action.upper()}", place=statement.place)
@@ -98,8 +100,9 @@ def _found(name: st.Name, kind: str, catalog: Catalog) -> Object:
 
 
 def _check_free(name: str, catalog: Catalog, place: Place) -> None:
-    if name in catalog.objects:
-        kind = catalog.objects[name].kind
+    taken = catalog.objects.get(name) or catalog.reserved.get(name)
+    if taken is not None:
+        kind = taken.kind
         raise SqlError(
             f"{kind} {name} exists already", place=place, remedy="choose another name, or SWAP WITH"
         )
@@ -199,7 +202,9 @@ def _with_column(statement: st.Alter, object: Object, catalog: Catalog) -> Alter
     added = {**own.altered.added, column.name: catalog.next_id}
     altered = replace(own.altered, added=added)
     after = _replaced(catalog, replace(own, text=draft.text, altered=altered))
-    return Alteration(_checked(catalog, after, object))
+    _checked(catalog, after, object)
+    _check_rule(object, after, statement)
+    return Alteration(after)
 
 
 def _without_column(statement: st.Alter, object: Object, catalog: Catalog) -> Alteration:
@@ -237,6 +242,7 @@ def _without_column(statement: st.Alter, object: Object, catalog: Catalog) -> Al
             place=statement.place,
             remedy="drop those first, or create them without it",
         )
+    _check_rule(object, after, statement)
     return Alteration(after)
 
 
@@ -246,6 +252,17 @@ def _check_filled(object: Object, statement: st.Alter) -> None:
             f"ALTER {object.kind.upper()} … {statement.action.upper()}",
             place=statement.place,
             remedy="drop it and create it with the columns that are wanted",
+        )
+
+
+def _check_rule(object: Object, after: Catalog, statement: st.Alter) -> None:
+    """Refuse a column that decides whether rows of a table without a key can be changed."""
+    new = after.objects[object.name]
+    if isinstance(object, Table) and isinstance(new, Table) and object.changing != new.changing:
+        raise NotSupportedError(
+            f"{statement.action} of this type, table {object.name} having no key: its rows are changed as a whole",
+            place=statement.place,
+            remedy="lists, structs, jsonb and intervals go into tables with a PRIMARY KEY",
         )
 
 

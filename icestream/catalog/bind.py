@@ -47,7 +47,7 @@ def bind(
         return names.secrets(name)
 
     try:
-        own = replace(names, secrets=secret, own=f"{born}#{id}", reader=id)
+        own = replace(names, secrets=secret, own=f"{born}#{id}", reader=max(id, altered.redefined))
         object = _bind(statement, id, own)
     except SqlError as error:
         error.place = error.place or statement.place

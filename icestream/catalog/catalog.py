@@ -219,6 +219,7 @@ class Catalog:
         self.store.keep_secrets({**self._secrets, **other._secrets})
         changed = [s for s in other.stored.values() if s != before[s.id]]
         self.store.change(incarnation, alter=changed)
+        self.next_id = max(self.next_id, *(s.altered.redefined + 1 for s in other.stored.values()))
         texts = [s.text for s in other.stored.values()]
         used = {k: v for k, v in other._secrets.items() if any(f"${{{k}}}" in t for t in texts)}
         self.objects, self.stored, self._secrets = other.objects, other.stored, used

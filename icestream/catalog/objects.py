@@ -49,6 +49,8 @@ class Altered:
     """Columns that came later, with the id of the first object that may see them."""
     settings: Mapping[str, str] = field(default_factory=dict)
     """What SET says of it while it runs: parallelism, source_rate_limit, paused."""
+    redefined: int = 0
+    """The id that its text took when it replaced another one: it sees the columns that an object of that id sees."""
 
 
 NEVER_ALTERED = Altered()

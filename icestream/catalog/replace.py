@@ -42,9 +42,9 @@ def redefined(change: Change, catalog: Catalog) -> Catalog:
     old = catalog.stored[change.object.name]
     check_replaceable(catalog.objects[old.name], catalog)
     stored = {s.id: s for s in catalog.stored.values()}
-    after = catalog.trial(
-        (stored | {old.id: replace(old, text=change.statement.text)}).values(), {}
-    )
+    altered = replace(old.altered, redefined=catalog.next_id)
+    new = replace(old, text=change.statement.text, altered=altered)
+    after = catalog.trial((stored | {old.id: new}).values(), {})
     after.check_whole()
     return after
 

@@ -178,6 +178,10 @@ class Store:
                     "UPDATE objects SET name = ?, text = ?, altered = ? WHERE id = ?",
                     (one.name, one.text, json.dumps(asdict(one.altered)), one.id),
                 )
+                self.db.execute(
+                    "UPDATE sqlite_sequence SET seq = max(seq, ?) WHERE name = 'objects'",
+                    (one.altered.redefined,),
+                )
             for name in remove:
                 self.db.execute("DELETE FROM objects WHERE name = ?", (name,))
             for new in add:

@@ -462,7 +462,7 @@ class Pipeline:
                     )
             if once and done is None:
                 return
-            throttled = any(f.rate_limit for f in self.runtime.feeds.values())
+            throttled = any(f.rate_limit for f in list(self.runtime.feeds.values()))
             if throttled or not (once or (done is not None and done.behind)):
                 stop.wait(max(0.0, self.settings.epoch_interval - (time.monotonic() - began)))
 

@@ -137,6 +137,11 @@ def test_what_is_fed_from_outside(spark: SparkSession, tmp_path: Path) -> None:
         assert engine.engine.execute("SHOW paused")[0].rows == [("true",)]
         engine.execute("RESUME; FLUSH")
         assert engine.rows("SELECT * FROM v") == bag([(1, "north"), (3, "west"), (4, "east")])
+        engine.execute(f"CREATE TABLE raw (id INT) {feed.clause}; ALTER TABLE raw SET PARALLELISM = 3")  # fmt: skip
+        feed.write(new(*((n, "many", n) for n in range(50))))
+        engine.epoch()
+        summary = lake_table(tmp_path / "home", "public.raw").current_snapshot().summary  # type: ignore[union-attr]
+        assert summary["added-data-files"] == "3"  # type: ignore[index]
 
 
 def test_a_table_of_somebody_else_is_in_the_way(spark: SparkSession, tmp_path: Path) -> None:

@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from icestream.catalog.alter import alter
+from icestream.catalog.graph import make_plan
 from icestream.catalog.objects import Table
+from icestream.catalog.replace import redefined
 from icestream.catalog.store import MIGRATIONS
 from icestream.config import Home
 from icestream.errors import SqlError
@@ -157,7 +159,7 @@ def test_a_column_is_added_behind_the_others(
     ("columns", "expected"),
     [
         ("(b INT, a INT)", "(a INT)"),
-        ("(a INT, b STRUCT<x INT, y INT>)", "(a INT)"),
+        ("(a INT PRIMARY KEY, b STRUCT<x INT, y INT>)", "(a INT PRIMARY KEY)"),
         ("(a INT,\n  b INT DEFAULT 3, -- three\n  c INT)", "(a INT,\n  c INT)"),
         ("(a INT, b INT, )", "(a INT, )"),
         ("(a INT, b INT, PRIMARY KEY (a))", "(a INT, PRIMARY KEY (a))"),
@@ -181,6 +183,18 @@ def test_what_was_there_before_a_column_does_not_see_it(home: Fixture) -> None:
     assert [c.name for c in again.objects["v"].columns] == ["id", "old", "at", "n"]
 
 
+def test_a_view_that_is_replaced_sees_what_there_is_then(home: Fixture) -> None:
+    home.create(OLD, "CREATE VIEW v AS SELECT * FROM old")
+    change(home, "ALTER TABLE old ADD COLUMN more INT")
+    for query in ("SELECT id, more FROM old", "SELECT * FROM old"):
+        (statement,) = parse(f"CREATE VIEW v AS {query}", "x.sql", home.env)
+        home.catalog.become(redefined(home.catalog.examine(statement), home.catalog), 1)
+        home = home.again()
+    change(home, "ALTER TABLE old ADD COLUMN later INT")
+    columns = [c.name for c in home.again().catalog.objects["v"].columns]
+    assert columns == ["id", "old", "at", "n", "more"]
+
+
 REFUSED = [
     ("ALTER TABLE nothing RENAME TO x", "42P01"),
     ("ALTER TABLE v RENAME TO x", "42809"),
@@ -193,6 +207,7 @@ REFUSED = [
     ("ALTER TABLE old DROP COLUMN id", "2BP01"),
     ("ALTER TABLE old DROP COLUMN n", "2BP01"),
     ("ALTER TABLE old DROP COLUMN at", "2BP01"),
+    ("ALTER TABLE bag ADD COLUMN b INT[]", "0A000"),
     ("ALTER MATERIALIZED VIEW v ADD COLUMN x INT", "0A000"),
     ("ALTER TABLE old SET SCHEMA other", "0A000"),
     ("ALTER TABLE old SWAP WITH old", "42601"),
@@ -210,6 +225,7 @@ def test_what_cannot_be_is_refused_and_changes_nothing(
 ) -> None:
     home.create(
         OLD,
+        "CREATE TABLE bag (a INT)",
         "CREATE MATERIALIZED VIEW v AS SELECT id, n FROM old",
         "CREATE VIEW w AS SELECT * FROM old",
         "CREATE SINK k FROM old WITH (connector = 'iceberg', type = 'upsert', table.name = 'k')",
@@ -230,6 +246,7 @@ def test_options_and_settings(home: Fixture) -> None:
     change(home, "ALTER SINK k SET (commit_checkpoint_interval = 5)")
     change(home, "ALTER SINK k SET (commit_checkpoint_interval = 7)")
     assert text(home, "k").endswith("table.name = 'k', commit_checkpoint_interval = '7')")
+    assert [t.interval for t in make_plan(home.catalog).tasks] == [0, 7]
     change(home, "ALTER SOURCE s SET SOURCE_RATE_LIMIT = 0")
     change(home, "ALTER TABLE old SET PARALLELISM TO 3")
     change(home, "ALTER SINK k SET PARALLELISM TO ADAPTIVE")
@@ -240,6 +257,7 @@ def test_options_and_settings(home: Fixture) -> None:
     change(home, "ALTER SOURCE s SET SOURCE_RATE_LIMIT = DEFAULT")
     assert home.again().catalog.objects["s"].altered.settings == {}
     assert change(home, "ALTER TABLE old OWNER TO root")
+    assert change(home, "ALTER TABLE old SET BACKFILL_RATE_LIMIT = 5")
     assert change(home, "ALTER TABLE old ADD COLUMN IF NOT EXISTS n INT")
     assert change(home, "ALTER TABLE old DROP COLUMN IF EXISTS nothing")
     assert change(home, "ALTER TABLE old SET SCHEMA public") is None
