@@ -1,0 +1,101 @@
+"""The rows that INSERT and UPDATE put into columns: a query's, each value converted as PostgreSQL assigns it.
+
+Values are told by position, whatever their names. One that cannot be converted is NULL, and marked as lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from icestream import types as t
+from icestream.errors import SqlError
+from icestream.functions import Scope
+from icestream.functions.expressions import Cast, Expr, Literal
+from icestream.plan.calls import binder_of, call
+from icestream.plan.logical import Item, Node, OutColumn, Project, Values
+from icestream.plan.query import Relations, bind_open, cells
+from icestream.plan.rewrite import refs
+from icestream.plan.scope import HIDDEN
+from icestream.plan.tidy import tidy
+from icestream.sql.statements import Query
+from icestream.types import Type
+
+LOST = f"{HIDDEN}lost "
+"""How the names of marks begin: a mark is true where the value of the column after it was lost."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """A column that is assigned to: the name that its values have in the rows, its own, and its type."""
+
+    name: str
+    column: str
+    type: Type
+
+
+@dataclass(frozen=True)
+class _Assigned:
+    value: Expr
+    lost: Expr | None
+
+
+def bind_assigned(
+    query: Query, relations: Relations, targets: Sequence[Target], *, every: bool = True
+) -> Node:
+    """The plan of the rows: the targets' columns, and marks for those whose values may be lost.
+
+    A query has a value for every target, or, if not `every`, for the first ones.
+    """
+    tree = query.tree
+    if isinstance(tree, exp.Values) and not any(tree.args.get(k) for k in ("order", "limit")):
+        rows = cells(query, relations)
+        targets = _filled(len(rows[0]), targets, every, query)
+        pairs = [zip(row, targets, strict=True) for row in rows]
+        return _values([[_assigned(*c, x, query) for c, x in row] for row in pairs], targets)
+    node = bind_open(query, relations).node
+    targets = _filled(len(node.columns), targets, every, query)
+    items = node.items if isinstance(node, Project) else ()
+    untyped = {i.name: i.expr for i in items if i.expr.type == t.NULL and _is_literal(i.expr)}
+    sources = [untyped.get(ref.name, ref) for ref in refs(node)]
+    made = [_assigned(s, tree, target, query) for s, target in zip(sources, targets, strict=True)]
+    values = [Item(target.name, a.value) for a, target in zip(made, targets, strict=True)]
+    marks = [Item(LOST + i.name, a.lost) for i, a in zip(values, made, strict=True) if a.lost]
+    return tidy(Project(node, (*values, *marks)))
+
+
+def _filled(given: int, targets: Sequence[Target], every: bool, query: Query) -> Sequence[Target]:
+    """The targets that get a value."""
+    if given > len(targets) or (every and given < len(targets)):
+        word = "more" if given > len(targets) else "fewer"
+        raise SqlError(f"INSERT has {word} values than columns", place=query.place)
+    return targets[:given]
+
+
+def _assigned(source: Expr, at: exp.Expression, target: Target, query: Query) -> _Assigned:
+    binder = binder_of(Scope(), query.place_of)
+    if source.type == t.NULL and not _is_literal(source):
+        source = Cast(t.VARCHAR, source)
+        value: Expr = Cast(target.type, source)
+    else:
+        value = binder.assign(source, target.type, at, f'column "{target.column}"')
+    if value is source or target.type == t.VARCHAR or getattr(source, "value", 0) is None:
+        return _Assigned(value, None)
+    if _is_literal(source):
+        return _Assigned(value, call("is null", value))
+    return _Assigned(value, call("and", call("is null", value), call("is not null", source)))
+
+
+def _is_literal(expr: Expr) -> bool:
+    return isinstance(expr, Literal)
+
+
+def _values(rows: Sequence[Sequence[_Assigned]], targets: Sequence[Target]) -> Node:
+    no = Literal(t.BOOLEAN, False)
+    marked = [i for i in range(len(targets)) if any(row[i].lost for row in rows)]
+    outputs = [OutColumn(target.name, target.type) for target in targets]
+    outputs += [OutColumn(LOST + targets[i].name, t.BOOLEAN) for i in marked]
+    made = [(*(a.value for a in row), *(row[i].lost or no for i in marked)) for row in rows]
+    return Values(tuple(made), tuple(outputs))
