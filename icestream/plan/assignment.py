@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from decimal import ROUND_HALF_UP, Context, Decimal
 
 from sqlglot import exp
 
@@ -14,6 +15,7 @@ from icestream import types as t
 from icestream.errors import SqlError
 from icestream.functions import Scope
 from icestream.functions.expressions import Cast, Expr, Literal
+from icestream.functions.literals import DIGITS
 from icestream.plan.calls import binder_of, call
 from icestream.plan.logical import Item, Node, OutColumn, Project, Values
 from icestream.plan.query import Relations, bind_open, cells
@@ -80,12 +82,27 @@ def _assigned(source: Expr, at: exp.Expression, target: Target, query: Query) ->
         source = Cast(t.VARCHAR, source)
         value: Expr = Cast(target.type, source)
     else:
-        value = binder.assign(source, target.type, at, f'column "{target.column}"')
+        value = _folded(binder.assign(source, target.type, at, f'column "{target.column}"'))
     if value is source or target.type == t.VARCHAR or getattr(source, "value", 0) is None:
         return _Assigned(value, None)
+    if isinstance(value, Literal):
+        return _Assigned(value, Literal(t.BOOLEAN, True) if value.value is None else None)
     if _is_literal(source):
         return _Assigned(value, call("is null", value))
     return _Assigned(value, call("and", call("is null", value), call("is not null", source)))
+
+
+def _folded(value: Expr) -> Expr:
+    """A number that was written with a point, as the number that its column has."""
+    match value:
+        case Cast(type=t.DOUBLE, arg=Literal(value=Decimal() as number)):
+            return Literal(t.DOUBLE, float(number))
+        case Cast(type=t.NumericType(precision=p, scale=s), arg=Literal(value=Decimal() as number)):
+            rounded = number.quantize(
+                Decimal(1).scaleb(-s), ROUND_HALF_UP, Context(prec=2 * DIGITS)
+            )
+            return Literal(value.type, rounded if abs(rounded) < 10 ** (p - s) else None)
+    return value
 
 
 def _is_literal(expr: Expr) -> bool:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+
 import pytest
 
 from icestream import types as t
 from icestream.errors import SqlError
+from icestream.functions.expressions import Literal
 from icestream.plan.assignment import LOST, Target, bind_assigned
 from icestream.plan.logical import Node, Values
 from icestream.plan.query import Relation
@@ -50,13 +53,25 @@ def test_values_are_converted_each_by_itself() -> None:
     node = assigned("VALUES (1, NULL), ('NaN', 2), (1e300, 3.5)", t.DOUBLE, t.SMALLINT)
     assert isinstance(node, Values)
     assert [c.type for c in node.columns[:2]] == [t.DOUBLE, t.SMALLINT]
-    assert marks(node) == ["new 0", "new 1"]
+    assert marks(node) == ["new 0", "new 1"]  # for the sake of 'NaN' and 3.5
 
 
 def test_only_what_can_be_lost_is_marked() -> None:
     node = assigned("SELECT a, a, b, d FROM t", t.INTEGER, t.VARCHAR, t.SMALLINT, t.array(t.BIGINT))
     assert marks(node) == ["new 2"]
-    assert marks(assigned("SELECT NULL, 'x', '7'", t.DATE, t.VARCHAR, t.INTEGER)) == ["new 2"]
+    node = assigned("SELECT NULL, 'x', '7', 'x'", t.DATE, t.VARCHAR, t.INTEGER, t.INTEGER)
+    assert marks(node) == ["new 3"]
+
+
+def test_constants_stay_constants() -> None:
+    node = assigned(
+        "VALUES (1.005, 1, -2.5, '2024-01-31', 99999999999, 1000)",
+        t.numeric(8, 2), t.NUMERIC, t.DOUBLE, t.DATE, t.INTEGER, t.numeric(3, 0),
+    )  # fmt: skip
+    assert isinstance(node, Values)
+    values = [e.value for e in node.rows[0][:4] if isinstance(e, Literal)]
+    assert values == [Decimal("1.01"), 1, -2.5, "2024-01-31"]
+    assert marks(node) == ["new 4", "new 5"]
 
 
 def test_a_literal_takes_the_type_of_its_column() -> None:
