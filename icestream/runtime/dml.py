@@ -51,10 +51,10 @@ class Changing:
 
     def _insert(self, statement: st.Insert) -> Result:
         table = self._table(statement.table)
-        filled = self._filled(table)
-        names = statement.columns or tuple(c.name for c in filled)
+        columns = self._filled(table)
+        names = statement.columns or tuple(c.name for c in columns)
         self._check_columns(table, names, statement)
-        types = {c.name: c.type for c in filled}
+        types = {c.name: c.type for c in columns}
         node = bind_assigned(
             statement.query,
             self.catalog.names().relation,
@@ -63,7 +63,7 @@ class Changing:
         )
         defaults = self._defaults(table)
         items: list[Item] = []
-        for column in filled:
+        for column in columns:
             if column.name not in node.names:
                 nothing = (Item(column.name, Literal(column.type, None)),)
                 items += defaults.get(column.name, nothing)

@@ -21,8 +21,6 @@ NOT_YET = (
     "cursors/subscription.slt",
     "ddl/replace.slt",
     "ddl/sink_into.slt",
-    "ddl/tables.slt",
-    "ddl/views.slt",
     "dml/returning.slt",
     "time_travel/snapshots.slt",
 )
@@ -32,7 +30,7 @@ NOT_YET = (
 @pytest.fixture(scope="module")
 def url(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """One server for all files."""
-    with serving(tmp_path_factory.mktemp("slt") / "home", spark) as url:
+    with serving(tmp_path_factory.mktemp("slt") / "home", spark, epoch_interval=1) as url:
         yield url
 
 
