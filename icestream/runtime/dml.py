@@ -18,8 +18,8 @@ from icestream.functions.expressions import Literal
 from icestream.lake.fold import DELETE, UPSERT
 from icestream.plan.assignment import LOST, Target, bind_assigned
 from icestream.plan.logical import Item, Node, Project
-from icestream.plan.rewrite import kept
 from icestream.result import Result
+from icestream.runtime.constants import constant_rows, with_items
 from icestream.runtime.query import frame_of, values_of
 from icestream.sql import parse
 from icestream.sql import statements as st
@@ -67,8 +67,7 @@ class Changing:
             if column.name not in node.names:
                 nothing = (Item(column.name, Literal(column.type, None)),)
                 items += defaults.get(column.name, nothing)
-        rows = self._rows(table, Project(node, (*kept(node), *items)) if items else node)
-        rows = rows.select(list(types))
+        rows = self._rows(table, with_items(node, items)).select(list(types))
         self._write(table, [(UPSERT, rows)])
         return self._answer("INSERT 0", statement.returning, table, rows)
 
@@ -117,7 +116,9 @@ class Changing:
 
     def _rows(self, table: Table, node: Node) -> pa.Table:
         """The rows of assigned values. One that does not fit its column is an error."""
-        found = frame_of(node, self.catalog, self.spark).toArrow()
+        found = constant_rows(node)
+        if found is None:
+            found = frame_of(node, self.catalog, self.spark).toArrow()
         for name in node.names:
             if name.startswith(LOST) and pc.any(found[name]).as_py():
                 where = name.removeprefix(LOST).removeprefix("new ")
