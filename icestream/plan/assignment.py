@@ -6,16 +6,19 @@ Values are told by position, whatever their names. One that cannot be converted 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import ROUND_HALF_UP, Context, Decimal
+from functools import partial, reduce
 
 from sqlglot import exp
 
 from icestream import types as t
 from icestream.errors import SqlError
 from icestream.functions import Scope
-from icestream.functions.expressions import Cast, Expr, Literal
-from icestream.functions.literals import DIGITS
+from icestream.functions.expressions import Call, Cast, Expr, Literal
+from icestream.functions.function import Function
+from icestream.functions.literals import DIGITS, array_elements
+from icestream.functions.registry import REGISTRY
 from icestream.plan.calls import binder_of, call
 from icestream.plan.logical import Item, Node, OutColumn, Project, Values
 from icestream.plan.query import Relations, bind_open, cells
@@ -23,7 +26,7 @@ from icestream.plan.rewrite import refs
 from icestream.plan.scope import HIDDEN
 from icestream.plan.tidy import tidy
 from icestream.sql.statements import Query
-from icestream.types import Type
+from icestream.types import ArrayType, Type
 
 LOST = f"{HIDDEN}lost "
 """How the names of marks begin: a mark is true where the value of the column after it was lost."""
@@ -60,8 +63,8 @@ def bind_assigned(
     node = bind_open(query, relations).node
     targets = _filled(len(node.columns), targets, every, query)
     items = node.items if isinstance(node, Project) else ()
-    untyped = {i.name: i.expr for i in items if i.expr.type == t.NULL and _is_literal(i.expr)}
-    sources = [untyped.get(ref.name, ref) for ref in refs(node)]
+    written = {i.name: i.expr for i in items if _is_written(i.expr)}
+    sources = [written.get(ref.name, ref) for ref in refs(node)]
     made = [_assigned(s, tree, target, query) for s, target in zip(sources, targets, strict=True)]
     values = [Item(target.name, a.value) for a, target in zip(made, targets, strict=True)]
     marks = [Item(LOST + i.name, a.lost) for i, a in zip(values, made, strict=True) if a.lost]
@@ -83,6 +86,12 @@ def _assigned(source: Expr, at: exp.Expression, target: Target, query: Query) ->
         value: Expr = Cast(target.type, source)
     else:
         value = _folded(binder.assign(source, target.type, at, f'column "{target.column}"'))
+    if isinstance(target.type, ArrayType) and (elements := _elements(source)):
+        inner = replace(target, type=target.type.element)
+        parts = [_assigned(element, at, inner, query) for element in elements]
+        whole = Call(target.type, REGISTRY["array"][0], tuple(p.value for p in parts))
+        marks = [p.lost for p in parts if p.lost]
+        return _Assigned(whole, reduce(partial(call, "or"), marks) if marks else None)
     if value is source or target.type == t.VARCHAR or getattr(source, "value", 0) is None:
         return _Assigned(value, None)
     if isinstance(value, Literal):
@@ -90,6 +99,16 @@ def _assigned(source: Expr, at: exp.Expression, target: Target, query: Query) ->
     if _is_literal(source):
         return _Assigned(value, call("is null", value))
     return _Assigned(value, call("and", call("is null", value), call("is not null", source)))
+
+
+def _elements(source: Expr) -> Sequence[Expr]:
+    """The elements of a written array."""
+    match source:
+        case Call(function=Function(name="array"), args=args):
+            return args
+        case Literal(type=t.NULL, value=str() as text):
+            return [Literal(t.NULL, element) for element in array_elements(text) or ()]
+    return ()
 
 
 def _folded(value: Expr) -> Expr:
@@ -103,6 +122,13 @@ def _folded(value: Expr) -> Expr:
             )
             return Literal(value.type, rounded if abs(rounded) < 10 ** (p - s) else None)
     return value
+
+
+def _is_written(expr: Expr) -> bool:
+    """Whether it is an untyped literal, or an array of constants."""
+    if isinstance(expr, Call):
+        return expr.function.name == "array" and all(map(_is_literal, expr.args))
+    return _is_literal(expr) and expr.type == t.NULL
 
 
 def _is_literal(expr: Expr) -> bool:

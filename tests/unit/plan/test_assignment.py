@@ -74,6 +74,15 @@ def test_constants_stay_constants() -> None:
     assert marks(node) == ["new 4", "new 5"]
 
 
+def test_elements_of_arrays_may_be_lost() -> None:
+    small = t.array(t.SMALLINT)
+    for written in ("ARRAY[1, 40000]", "'{1,40000}'", "ARRAY[1, 2.5]"):
+        for sql in (f"VALUES ({written})", f"SELECT {written}"):
+            assert marks(assigned(sql, small)) == ["new 0"], sql
+    assert not marks(assigned("VALUES (ARRAY[1, 2], '{3,NULL}')", small, small))
+    assert not marks(assigned("SELECT ARRAY[1, 2], '{3,NULL}'", small, small))
+
+
 def test_a_literal_takes_the_type_of_its_column() -> None:
     for sql in ("SELECT '7' FROM t", "VALUES ('7') LIMIT 1", "VALUES ('7')"):
         for type in (t.INTEGER, t.DATE, t.JSONB):
