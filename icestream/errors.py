@@ -9,8 +9,8 @@
     ├── LakeError             an Iceberg table is not what the engine recorded
     └── FencedError           a newer process took over; this one stops and commits nothing more
 
-An error carries its place (file:line:col with the line and a caret), the object it concerns and a
-remedy. `str(error)` is the whole message a user sees; it never contains a secret.
+An error carries its place (file:line:col with the line and a caret), the object it concerns, a
+remedy, and the SQLSTATE that PostgreSQL has for it where clients look at that. `str(error)` is the whole message a user sees; it never contains a secret.
 """
 
 from __future__ import annotations
@@ -50,12 +50,14 @@ class IcestreamError(Exception):
         place: Place | None = None,
         object: str | None = None,
         remedy: str | None = None,
+        code: str | None = None,
     ) -> None:
         super().__init__(message)
         self.message = message
         self.place = place
         self.object = object
         self.remedy = remedy
+        self.code = code
 
     def __str__(self) -> str:
         head = f"{self.place}: {self.message}" if self.place else self.message

@@ -39,20 +39,21 @@ def bind(
     statement: st.Statement, id: int, names: Names, altered: Altered = NEVER_ALTERED
 ) -> Object:
     """The object that a CREATE statement makes; an error that knows no better place has the statement's."""
-    secrets: list[str] = []
+    used: list[Object] = []
     born = altered.born or statement.name.name  # type: ignore[attr-defined]
 
     def secret(name: st.Name) -> str:
-        secrets.append(names.find(name, Secret).key)
+        used.append(names.find(name, Secret))
         return names.secrets(name)
 
     try:
-        own = replace(names, secrets=secret, own=f"{born}#{id}", reader=max(id, altered.redefined))
+        reader = max(id, altered.redefined)
+        own = replace(names, secrets=secret, use=used.append, own=f"{born}#{id}", reader=reader)
         object = _bind(statement, id, own)
     except SqlError as error:
         error.place = error.place or statement.place
         raise
-    depends = (*object.depends, *dict.fromkeys(secrets))
+    depends = (*object.depends, *dict.fromkeys(o.key for o in used))
     return replace(object, depends=depends, altered=altered)
 
 

@@ -37,6 +37,8 @@ class Names:
     """The key of the object that is being bound."""
     reader: int | None = None
     """Its id: of columns that came after it, it sees none. None: a query, which sees all there are."""
+    use: Callable[[Object], object] = lambda view: None
+    """Told of each plain view that is read: its query takes its place, so plans do not show it."""
 
     def find(self, name: st.Name, *kinds: type[Object], broken: bool = False) -> Object:
         """The object of that name; the error for an unknown one suggests the nearest.
@@ -68,8 +70,10 @@ class Names:
             return Relation(dead_key(fed.key), str(name), DEAD_LETTER_COLUMNS)
         found = self.find(name, Source, Table, View, MaterializedView)
         columns = tuple((c.name, c.type) for c in found.columns if self._sees(found, c.name))
-        query = found.query if isinstance(found, View) else None
-        return Relation(found.key, found.name, columns, query)
+        if not isinstance(found, View):
+            return Relation(found.key, found.name, columns)
+        self.use(found)
+        return Relation(found.key, found.name, columns, found.query)
 
     def _sees(self, object: Object, column: str) -> bool:
         return self.reader is None or object.altered.added.get(column, 0) <= self.reader

@@ -76,6 +76,7 @@ def show(statement: st.Show | st.ShowCreate, catalog: Catalog) -> Result:
         f"there is nothing called {what!r} to show",
         place=statement.place,
         remedy=did_you_mean(what, known) or "SHOW " + ", ".join(KINDS),
+        code="42704",
     )
 
 

@@ -6,7 +6,6 @@ import csv
 import datetime as dt
 import json
 import sys
-from decimal import Decimal
 from typing import Any
 
 from rich.console import Console
@@ -64,10 +63,10 @@ def _text(value: Any) -> str:
             return value.isoformat(sep=" ")
         case bytes() | bytearray():
             return "\\x" + bytes(value).hex()
-        case float() | int() | str() | Decimal() | dt.date():
-            return str(value)
-        case _:
+        case dict() | list() | tuple():
             return json.dumps(_plain(value), ensure_ascii=False)
+        case _:
+            return str(value)
 
 
 def _plain(value: Any) -> Any:

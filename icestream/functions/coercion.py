@@ -17,6 +17,8 @@ from icestream.types import ArrayType, MapType, NumericType, StructType, Type
 LADDER = (t.SMALLINT, t.INTEGER, t.BIGINT, t.NUMERIC, t.REAL, t.DOUBLE)
 TIMES = (t.DATE, t.TIMESTAMP, t.TIMESTAMPTZ)
 _DIGITS = {t.SMALLINT: 5, t.INTEGER: 10, t.BIGINT: 19}
+_ASSIGNED = ((LADDER, LADDER), (TIMES, TIMES), ((*TIMES[1:], t.INTERVAL), (t.TIME,)))
+"""What an assignment converts beyond the implicit conversions: from any of these to any of those."""
 _PREFERRED = (t.DOUBLE, t.VARCHAR, t.BOOLEAN, t.TIMESTAMPTZ, t.INTERVAL)
 
 
@@ -54,6 +56,18 @@ def is_implicit(source: Type, target: Type) -> bool:
         pairs = zip(a.fields, b.fields, strict=False)
         return len(a.fields) == len(b.fields) and all(is_implicit(x.type, y.type) for x, y in pairs)
     return a == t.TIME and b == t.INTERVAL
+
+
+def is_assignable(source: Type, target: Type) -> bool:
+    """Whether a value of `source` may be put into a column of `target`, without a written cast."""
+    a, b = general(source), general(target)
+    if isinstance(a, ArrayType) and isinstance(b, ArrayType):
+        return is_assignable(a.element, b.element)
+    if isinstance(a, StructType) and isinstance(b, StructType):
+        pairs = zip(a.fields, b.fields, strict=False)
+        fit = all(is_assignable(x.type, y.type) for x, y in pairs)
+        return fit and len(a.fields) == len(b.fields)
+    return is_implicit(a, b) or b == t.VARCHAR or any(a in f and b in to for f, to in _ASSIGNED)
 
 
 def common_type(types: Sequence[Type]) -> Type | None:

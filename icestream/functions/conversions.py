@@ -10,7 +10,7 @@ from sqlglot import exp
 from icestream import types as t
 from icestream.errors import NotSupportedError, Place, SqlError
 from icestream.functions import casts, literals
-from icestream.functions.coercion import common_type, describe, is_implicit
+from icestream.functions.coercion import common_type, describe, is_assignable
 from icestream.functions.expressions import Call, Cast, Expr, Literal
 from icestream.functions.function import Function
 from icestream.functions.registry import REGISTRY
@@ -140,18 +140,13 @@ class Conversions:
 
     def assign(self, expr: Expr, target: Type, node: exp.Expression, what: str) -> Expr:
         """The expression stored in a column (or condition) of type `target`: assignment casts are allowed."""
-        a, b = expr.type, target
-        numbers = a in (*t.INTEGERS, *t.FLOATS) or isinstance(a, t.NumericType)
-        allowed = (
-            is_implicit(a, b)
-            or b == t.VARCHAR
-            or (numbers and casts.is_known(a, b) and b != t.BOOLEAN)
-        )
-        allowed = allowed or {a, b} <= {t.DATE, t.TIMESTAMP, t.TIMESTAMPTZ}
-        if not allowed:
-            message = f"{what} is of type {describe(b)} but expression is of type {describe(a)}"
+        known = expr.type == t.NULL or casts.is_known(expr.type, target)
+        if not (known and is_assignable(expr.type, target)):
             raise SqlError(
-                message, place=self.place_of(node), remedy="rewrite or cast the expression"
+                f"{what} is of type {describe(target)} but expression is of type {describe(expr.type)}",
+                place=self.place_of(node),
+                remedy="rewrite or cast the expression",
+                code="42804",
             )
         return self.coerce(expr, target, node)
 

@@ -19,11 +19,34 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Interval:
-    """The value of an interval literal, in the three parts that do not convert into one another."""
+    """The value of an interval, in the three parts that do not convert into one another."""
 
     months: int
     days: int
     microseconds: int
+
+    def __str__(self) -> str:
+        """As PostgreSQL prints it: 1 year 2 mons -3 days +04:05:06.5"""
+        years = abs(self.months) // 12 * (1 if self.months > 0 else -1)
+        parts: list[str] = []
+        negative = False
+        units = (years, "year"), (self.months - 12 * years, "mon"), (self.days, "day")
+        for amount, unit in units:
+            if amount:
+                sign = "+" if negative and amount > 0 else ""
+                parts.append(f"{sign}{amount} {unit}{'s' * (amount != 1)}")
+                negative = amount < 0
+        if self.microseconds or not parts:
+            sign = "-" if self.microseconds < 0 else "+" if negative else ""
+            parts.append(sign + clock(abs(self.microseconds)))
+        return " ".join(parts)
+
+
+def clock(microseconds: int) -> str:
+    """04:05:06.5"""
+    seconds, fraction = divmod(microseconds, 1_000_000)
+    text = f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
+    return f"{text}.{fraction:06d}".rstrip("0") if fraction else text
 
 
 Value = bool | int | float | str | bytes | Decimal | Interval | None

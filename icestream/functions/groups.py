@@ -57,7 +57,7 @@ class Groups(Conversions):
         expr = self.visit(node)
         if expr.type not in (t.BOOLEAN, t.NULL):
             message = f"argument of {what} must be type boolean, not type {describe(expr.type)}"
-            raise SqlError(message, place=self.place_of(node))
+            raise SqlError(message, place=self.place_of(node), code="42804")
         return self.coerce(expr, t.BOOLEAN, node)
 
     def aggregate(

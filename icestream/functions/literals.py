@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import re
 from datetime import UTC, datetime
-from decimal import Decimal, InvalidOperation
+from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
 
 from icestream import types as t
+from icestream.errors import SqlError
 from icestream.functions.expressions import Cast, Expr, Interval, Literal
 from icestream.types import Type
 
@@ -21,6 +23,8 @@ _MONTHS = {
     "century": 1200, "cent": 1200, "c": 1200, "millennium": 12000, "mil": 12000,
 }  # fmt: skip
 _PLURALS = {"centuries": "century", "millennia": "millennium", "decades": "decade", "secs": "sec"}
+DIGITS = 38
+"""The digits that the largest numeric has."""
 _TOKEN = re.compile(
     r"\s*(?:([+-]?\d+):(\d+)(?::(\d+(?:\.\d*)?))?|([+-]?(?:\d+\.?\d*|\.\d+))\s*([a-z]*))", re.I
 )
@@ -31,14 +35,22 @@ _ISO = re.compile(
 
 
 def number(text: str) -> Literal:
-    """A number as written: integer, bigint or numeric, the smallest that holds it."""
+    """A number as written: integer, bigint or numeric, the smallest that holds it; else double precision."""
     if text.isdigit():
-        value = int(text)
-        if value < 2**31:
-            return Literal(t.INTEGER, value)
-        if value < 2**63:
-            return Literal(t.BIGINT, value)
-    return Literal(numeric_type(Decimal(text)), Decimal(text))
+        whole = int(text)
+        if whole < 2**31:
+            return Literal(t.INTEGER, whole)
+        if whole < 2**63:
+            return Literal(t.BIGINT, whole)
+    value = Decimal(text)
+    if value and not -DIGITS <= value.adjusted() < DIGITS:
+        if float(text) in (0, math.inf):
+            raise SqlError(f"{text} is out of range for type double precision", code="22003")
+        return Literal(t.DOUBLE, float(text))
+    room = DIGITS - max(0, value.adjusted() + 1)
+    if -int(value.as_tuple().exponent) > room:
+        value = value.quantize(Decimal(1).scaleb(-room), ROUND_HALF_UP, Context(prec=DIGITS + 1))
+    return Literal(numeric_type(value), value)
 
 
 def numeric_type(value: Decimal) -> Type:
@@ -48,7 +60,7 @@ def numeric_type(value: Decimal) -> Type:
     whole = max(0, len(digits) + int(exponent))
     if whole <= 18 and scale <= 10:
         return t.NUMERIC
-    return t.numeric(min(38, whole + scale) or 1, min(scale, 38))
+    return t.numeric(min(DIGITS, whole + scale) or 1, scale)
 
 
 def adapt(literal: Literal, target: Type) -> Expr:
@@ -62,9 +74,8 @@ def adapt(literal: Literal, target: Type) -> Expr:
     if target == t.INTERVAL:
         return Literal(t.INTERVAL, interval(text))
     if target in t.INTEGERS and re.fullmatch(r"\s*[+-]?\d+\s*", text):
-        bits = {t.SMALLINT: 15, t.INTEGER: 31, t.BIGINT: 63}[target]
         whole = int(text)
-        return Literal(target, whole if -(2**bits) <= whole < 2**bits else None)
+        return Literal(target, whole if _in_range(whole, target) else None)
     if target in _MOMENTS and (moment := _moment(text, target)):
         return Literal(target, moment)
     return Cast(target, Literal(t.VARCHAR, text))
@@ -75,7 +86,7 @@ def retyped(literal: Literal, target: Type) -> Literal | None:
     value = literal.value
     if isinstance(value, bool) or not isinstance(value, int):
         return None
-    if target in t.INTEGERS or target in t.FLOATS:
+    if target in t.FLOATS or (target in _BITS and _in_range(value, target)):
         return Literal(target, value)
     if isinstance(target, t.NumericType) and abs(value) < 10 ** (target.precision - target.scale):
         return Literal(target, value)
@@ -85,9 +96,20 @@ def retyped(literal: Literal, target: Type) -> Literal | None:
 def negated(literal: Literal) -> Literal | None:
     """-literal as a constant, so that -1 is as good an argument as 1."""
     value = literal.value
-    if literal.type == t.NULL or isinstance(value, bool) or not isinstance(value, int | Decimal):
+    if (
+        literal.type == t.NULL
+        or isinstance(value, bool)
+        or not isinstance(value, int | float | Decimal)
+    ):
         return None
     return Literal(literal.type, -value)
+
+
+_BITS = {t.SMALLINT: 15, t.INTEGER: 31, t.BIGINT: 63}
+
+
+def _in_range(value: int, target: Type) -> bool:
+    return -1 << _BITS[target] <= value < 1 << _BITS[target]
 
 
 _MOMENTS = (t.DATE, t.TIMESTAMP, t.TIMESTAMPTZ)

@@ -183,8 +183,10 @@ class Lake:
         return [self.table(*namespace, row.tableName, owned=True) for row in rows]
 
     def drop(self, table: LakeTable) -> None:
-        """Drop the table and its files."""
-        self.spark.sql(f"DROP TABLE IF EXISTS {table.sql} PURGE")
+        """Drop the table, if it is there, and its files: in the driver, where Spark's PURGE would run jobs."""
+        name = self.jvm.texts(table.parts[1:])
+        identifier = self.jvm.iceberg.catalog.TableIdentifier.of(name)
+        self.jvm.catalog(table.parts[0]).dropTable(identifier, True)
 
 
 def literal(text: str) -> str:

@@ -47,6 +47,15 @@ class Jvm:
         self._sessions.setActiveSession(self.spark._jsparkSession)  # catalogs are looked up in it
         return self.iceberg.spark.Spark3Util.loadIcebergTable(self.spark._jsparkSession, table)
 
+    def catalog(self, name: str) -> JavaObject:
+        """The Iceberg catalog that Spark has under that name."""
+        self._sessions.setActiveSession(self.spark._jsparkSession)
+        return self.iceberg.spark.Spark3Util.loadIcebergCatalog(self.spark._jsparkSession, name)
+
+    def texts(self, items: Sequence[str]) -> JavaObject:
+        """A String[] of those texts."""
+        return self.array(self.spark._jvm.java.lang.String, items)
+
     def list(self, items: Iterable[object]) -> JavaObject:
         """A java.util.List of those items."""
         made = self._list()

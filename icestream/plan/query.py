@@ -46,6 +46,9 @@ from icestream.types import Type
 
 __all__ = ["Relation", "Relations", "bind_query"]
 
+Cell = tuple[Expr, exp.Expression]
+"""A value of VALUES: bound by itself, and where it stands."""
+
 _KINDS: dict[type[exp.Expression], SetKind] = {
     exp.Union: "union",
     exp.Intersect: "intersect",
@@ -55,9 +58,20 @@ _KINDS: dict[type[exp.Expression], SetKind] = {
 
 def bind_query(query: Query, relations: Relations) -> Node:
     """The plan of a query. Its columns have the names the user sees, even if some are equal."""
-    output = _typed(_queries_in_lists(query.tree), Context(relations, query.place_of, _typed))
-    node = output.node
+    output = bind_open(query, relations)
+    node = as_texts(output.node)
     return tidy(node if node.names == output.names else _named(node, output.names))
+
+
+def bind_open(query: Query, relations: Relations) -> Output:
+    """The plan of a query, in which a column of untyped literals has no type yet."""
+    return _query(_queries_in_lists(query.tree), Context(relations, query.place_of, _typed))
+
+
+def cells(query: Query, relations: Relations) -> list[list[Cell]]:
+    """The rows of a query that is VALUES."""
+    assert isinstance(query.tree, exp.Values)
+    return _cells(query.tree, Context(relations, query.place_of, _typed))
 
 
 def _queries_in_lists(tree: exp.Expression) -> exp.Expression:
@@ -186,26 +200,31 @@ def _common_types(
 
 
 def _values(tree: exp.Values, ctx: Context) -> Output:
-    rows = [r.expressions if isinstance(r, exp.Tuple) else [r] for r in tree.expressions]
-    for row, written in zip(rows, tree.expressions, strict=True):
-        if len(row) != len(rows[0]):
-            raise SqlError("VALUES lists must all be the same length", place=ctx.place_of(written))
     binder = binder_of(FromScope(outer=ctx.outer), ctx.place_of)
     columns: list[tuple[Expr, ...]] = []
-    for index in range(len(rows[0])):
-        trees = [row[index] for row in rows]
-        bound = [binder.visit(x) for x in trees]
-        for expr, at in zip(bound, trees, strict=True):
-            refuse(expr, "VALUES", at, ctx)
+    for column in zip(*_cells(tree, ctx), strict=True):
+        bound = [expr for expr, _ in column]
         if all(e.type == t.NULL for e in bound) and len(bound) == 1:
             columns.append(tuple(bound))  # of no type yet: a UNION may give it one
         else:
-            columns.append(binder.unify(bound, "VALUES", trees[0]))
+            columns.append(binder.unify(bound, "VALUES", column[0][1]))
     names = tuple(f"column{i + 1}" for i in range(len(columns)))
     outputs = tuple(
         OutColumn(ctx.names.fresh(n), c[0].type) for n, c in zip(names, columns, strict=True)
     )
     return Output(Values(tuple(zip(*columns, strict=True)), outputs), names)
+
+
+def _cells(tree: exp.Values, ctx: Context) -> list[list[Cell]]:
+    rows = [r.expressions if isinstance(r, exp.Tuple) else [r] for r in tree.expressions]
+    for row, written in zip(rows, tree.expressions, strict=True):
+        if len(row) != len(rows[0]):
+            raise SqlError("VALUES lists must all be the same length", place=ctx.place_of(written))
+    binder = binder_of(FromScope(outer=ctx.outer), ctx.place_of)
+    found = [[(binder.visit(x), x) for x in row] for row in rows]
+    for expr, at in (cell for row in found for cell in row):
+        refuse(expr, "VALUES", at, ctx)
+    return found
 
 
 # -- ORDER BY and LIMIT of what is no SELECT --------------------------------------------------------

@@ -7,6 +7,7 @@ they meet, so no column needs a qualifier. The text assumes the engine's session
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -14,12 +15,14 @@ from icestream import functions
 from icestream import types as t
 from icestream.functions import fragments
 from icestream.functions.expressions import (
+    Call,
     ColumnRef,
     Expr,
     Literal,
+    Row,
     Sort,
     columns_used,
-    is_pure,
+    walk,
 )
 from icestream.plan import calls
 from icestream.plan.logical import (
@@ -55,7 +58,17 @@ _JOINS = {
     "semi": "LEFT SEMI JOIN",
     "anti": "LEFT ANTI JOIN",
 }
+_PLAIN = ("array",)  # functions that VALUES takes
 _NOTHING = "TRUE AS `_one`"  # what a SELECT of no columns selects
+
+
+def _is_plain(row: Iterable[Expr]) -> bool:
+    """Whether all values of a row are constants."""
+    return all(
+        isinstance(e, Literal | Row) or (isinstance(e, Call) and e.function.name in _PLAIN)
+        for value in row
+        for e in walk(value)
+    )
 
 
 def render(node: Node, inputs: Mapping[str, str], now: str | None = None) -> str:
@@ -223,15 +236,24 @@ class _Renderer:
         if not node.rows:
             none = (_Out(c.name, f"CAST(NULL AS {spark_type(c.type)})") for c in node.outputs)
             return _Block(tuple(none), "", where=("FALSE",), closed=True)
-        if all(is_pure(e) for e in node.exprs) and node.rows:
-            rows = ", ".join("(" + ", ".join(map(self.expr, row)) + ")" for row in node.rows)
-            names = ", ".join(backtick(c.name) for c in node.outputs)
-            return self.passed(node, f"VALUES {rows} AS {self.alias()} ({names})")
-        selects = []
-        for row in node.rows:
-            outs = (_Out(c.name, self.expr(e)) for c, e in zip(node.outputs, row, strict=True))
-            selects.append(_Block(tuple(outs), "").text())
+        selects: list[str] = []
+        for plain, group in itertools.groupby(node.rows, _is_plain):
+            rows = tuple(group)
+            selects += [self.inline(node, rows)] if plain else [self.row(node, r) for r in rows]
+        if len(selects) == 1 and selects[0].startswith("VALUES"):
+            return self.passed(node, selects[0])
         return self.passed(node, f"({' UNION ALL '.join(selects)}) AS {self.alias()}")
+
+    def inline(self, node: Values, rows: Iterable[Sequence[Expr]]) -> str:
+        """Spark's own VALUES, which takes little more than constants."""
+        texts = ", ".join("(" + ", ".join(map(self.expr, row)) + ")" for row in rows)
+        names = ", ".join(backtick(c.name) for c in node.outputs)
+        return f"VALUES {texts} AS {self.alias()} ({names})"
+
+    def row(self, node: Values, row: Sequence[Expr]) -> str:
+        """A SELECT that gives one row."""
+        outs = (_Out(c.name, self.expr(e)) for c, e in zip(node.outputs, row, strict=True))
+        return _Block(tuple(outs), "").text()
 
     def aggregate(self, node: Aggregate) -> _Block:
         if not node.columns:

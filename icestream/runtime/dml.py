@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 
 from icestream.catalog.catalog import Catalog
@@ -13,15 +14,16 @@ from icestream.catalog.objects import Table
 from icestream.connectors.base import Column
 from icestream.connectors.dml import NAME, DmlLog
 from icestream.errors import NotSupportedError, SqlError, did_you_mean
-from icestream.functions.expressions import Cast, ColumnRef, Expr, Literal
+from icestream.functions.expressions import Literal
 from icestream.lake.fold import DELETE, UPSERT
+from icestream.plan.assignment import LOST, Target, bind_assigned
 from icestream.plan.logical import Item, Node, Project
-from icestream.plan.query import bind_query
 from icestream.result import Result
+from icestream.runtime.constants import constant_rows, with_items
 from icestream.runtime.query import frame_of, values_of
 from icestream.sql import parse
 from icestream.sql import statements as st
-from icestream.types import NULL, quote
+from icestream.types import arrow_type, quote
 
 Change = st.Insert | st.Update | st.Delete
 
@@ -49,31 +51,23 @@ class Changing:
 
     def _insert(self, statement: st.Insert) -> Result:
         table = self._table(statement.table)
-        filled = self._filled(table)
-        names = statement.columns or tuple(c.name for c in filled)
+        columns = self._filled(table)
+        names = statement.columns or tuple(c.name for c in columns)
         self._check_columns(table, names, statement)
-        node = bind_query(statement.query, self.catalog.names().relation)
-        given = node.columns
-        if len(set(node.names)) < len(given):
-            raise SqlError(
-                "two columns of the query have the same name", place=statement.table.place,
-                remedy="rename one with AS",
-            )  # fmt: skip
-        if len(given) > len(names) or (statement.columns and len(given) < len(names)):
-            raise SqlError(
-                f"INSERT has {'more' if len(given) > len(names) else 'fewer'} values than columns",
-                place=statement.table.place,
-            )
-        sources = dict(zip(names, given, strict=False))
+        types = {c.name: c.type for c in columns}
+        node = bind_assigned(
+            statement.query,
+            self.catalog.names().relation,
+            [Target(name, name, types[name]) for name in names],
+            every=bool(statement.columns),
+        )
         defaults = self._defaults(table)
         items: list[Item] = []
-        for column in filled:
-            if column.name in sources:
-                source = sources[column.name]
-                items.append(_cast(column, ColumnRef(source.type, source.name)))
-            else:
-                items.append(_cast(column, defaults.get(column.name, Literal(NULL, None))))
-        rows = self._rows(table, node, items)
+        for column in columns:
+            if column.name not in node.names:
+                nothing = (Item(column.name, Literal(column.type, None)),)
+                items += defaults.get(column.name, nothing)
+        rows = self._rows(table, with_items(node, items)).select(list(types))
         self._write(table, [(UPSERT, rows)])
         return self._answer("INSERT 0", statement.returning, table, rows)
 
@@ -108,14 +102,11 @@ class Changing:
         text = f"SELECT {', '.join([*olds, *news])} FROM {quote(table.name)}{where}"
         (select,) = parse(text, "", {})
         assert isinstance(select, st.Select)
-        node = bind_query(select.query, self.catalog.names().relation)
-        types = {c.name: c.type for c in node.columns}
-        items = [_cast(c, ColumnRef(c.type, f"old {c.name}"), f"old {c.name}") for c in filled]
-        for column in filled:
-            name = f"new {column.name}"
-            if name in types:
-                items.append(_cast(column, ColumnRef(types[name], name), name))
-        found = self._rows(table, node, items)
+        targets = [Target(f"old {c.name}", c.name, c.type) for c in filled]
+        targets += [Target(f"new {c.name}", c.name, c.type) for c in filled if c.name in exprs]
+        found = self._rows(
+            table, bind_assigned(select.query, self.catalog.names().relation, targets)
+        )
         old = found.select([f"old {c.name}" for c in filled])
         new = found.select(
             [f"new {c.name}" if c.name in exprs else f"old {c.name}" for c in filled]
@@ -123,26 +114,27 @@ class Changing:
         names = [c.name for c in filled]
         return old.rename_columns(names), new.rename_columns(names)
 
-    def _rows(self, table: Table, node: Node, items: Sequence[Item]) -> pa.Table:
-        """The rows of a query with the table's types. A value that does not fit its column is an error."""
-        sources = [Item(f"given {i.name}", i.expr.arg) for i in items if isinstance(i.expr, Cast)]
-        frame = frame_of(Project(node, (*items, *sources)), self.catalog, self.spark)
-        found = frame.toArrow()
-        for item in items:
-            name = f"given {item.name}"
-            if name in found.column_names:
-                lost = found[item.name].null_count - found[name].null_count
-                if lost > 0:
-                    where = item.name.removeprefix("new ").removeprefix("old ")
-                    raise SqlError(f"a value does not fit column {where} of table {table.name}")
-        rows = found.select([i.name for i in items])
+    def _rows(self, table: Table, node: Node) -> pa.Table:
+        """The rows of assigned values. One that does not fit its column is an error."""
+        found = constant_rows(node)
+        if found is None:
+            found = frame_of(node, self.catalog, self.spark).toArrow()
+        for name in node.names:
+            if name.startswith(LOST) and pc.any(found[name]).as_py():
+                where = name.removeprefix(LOST).removeprefix("new ")
+                raise SqlError(
+                    f"a value does not fit column {where} of table {table.name}", code="22003"
+                )
+        wanted = [c for c in node.columns if not c.name.startswith(LOST)]
+        rows = found.select([c.name for c in wanted])
         for column in table.columns:
             for name in (column.name, f"new {column.name}"):
                 if column.not_null and name in rows.column_names and rows[name].null_count:
                     raise SqlError(
-                        f'null value in column "{column.name}" of table {table.name} is not allowed'
+                        f'null value in column "{column.name}" of table {table.name} is not allowed',
+                        code="23502",
                     )
-        return rows.cast(pa.schema([field.with_nullable(True) for field in rows.schema]))
+        return rows.cast(pa.schema([(c.name, arrow_type(c.type)) for c in wanted]))
 
     def _write(self, table: Table, parts: Sequence[tuple[int, pa.Table]]) -> None:
         rows = pa.concat_tables([rows for _, rows in parts])
@@ -198,18 +190,20 @@ class Changing:
     def _filled(self, table: Table) -> list[Column]:
         return [c for c in table.columns if c.generated is None]
 
-    def _defaults(self, table: Table) -> dict[str, Expr]:
+    def _defaults(self, table: Table) -> dict[str, tuple[Item, ...]]:
         """What DEFAULT says, by column."""
         (statement,) = parse(table.text, "", {})
         assert isinstance(statement, st.CreateTable)
-        found: dict[str, Expr] = {}
+        found: dict[str, tuple[Item, ...]] = {}
         for column in statement.columns:
             if column.default is not None:
                 (select,) = parse(f"SELECT {column.default.text}", "", {})
                 assert isinstance(select, st.Select)
-                node = bind_query(select.query, self.catalog.names().relation)
+                assert column.type is not None
+                target = Target(column.name, column.name, column.type)
+                node = bind_assigned(select.query, self.catalog.names().relation, [target])
                 assert isinstance(node, Project)
-                found[column.name] = node.items[0].expr
+                found[column.name] = node.items
         return found
 
 
@@ -217,7 +211,3 @@ def _returned(returning: Sequence[st.Query], columns: Sequence[str]) -> list[str
     """The columns that RETURNING names."""
     asked = [q.text.strip() for q in returning]
     return list(columns) if asked == ["*"] else [name.strip('"') for name in asked]
-
-
-def _cast(column: Column, expr: Expr, name: str | None = None) -> Item:
-    return Item(name or column.name, Cast(column.type, expr))

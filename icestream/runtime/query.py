@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import math
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +11,7 @@ from icestream.catalog.catalog import Catalog
 from icestream.catalog.graph import Feed
 from icestream.catalog.objects import Source, Table
 from icestream.errors import SqlError
+from icestream.functions.expressions import Interval
 from icestream.lake.catalogs import Lake
 from icestream.lake.log import EpochLog
 from icestream.lake.stamp import Range, Record
@@ -44,31 +44,20 @@ def values_of(column: pa.Array | pa.ChunkedArray, type: Type) -> list[Any]:
 
 
 def shown(value: Any, type: Type) -> Any:
-    """A value as Python has it; what Spark has no type for, and plain numerics, as PostgreSQL prints them."""
+    """A value as Python has it; plain numerics without the zeros at their end."""
     match type:
         case t.TIME:
             return (dt.datetime.min + dt.timedelta(microseconds=value)).time()
         case t.INTERVAL:
-            return interval_text(value["months"], value["days"], value["microseconds"])
+            return Interval(**value)
         case t.NumericType(scale=t.NUMERIC.scale):
             return value.quantize(Decimal(1)) if value == value.to_integral() else value.normalize()
+        case t.ArrayType(element=element):
+            return [None if v is None else shown(v, element) for v in value]
+        case t.StructType(fields=fields):
+            kinds = {f.name: f.type for f in fields}
+            return {n: None if v is None else shown(v, kinds[n]) for n, v in value.items()}
     return value
-
-
-def interval_text(months: int, days: int, microseconds: int) -> str:
-    """1 year 2 mons -3 days 04:05:06.5"""
-    years, months = int(months / 12), int(math.fmod(months, 12))
-    parts = [
-        f"{n} {unit}{'' if n == 1 else 's'}"
-        for n, unit in ((years, "year"), (months, "mon"), (days, "day"))
-        if n
-    ]
-    if microseconds or not parts:
-        seconds, fraction = divmod(abs(microseconds), 1_000_000)
-        clock = f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}"
-        tail = f".{fraction:06}".rstrip("0") if fraction else ""
-        parts.append(f"{'-' if microseconds < 0 else ''}{clock}{tail}")
-    return " ".join(parts)
 
 
 def frame_of(node: Node, catalog: Catalog, spark: SparkSession) -> DataFrame:

@@ -127,6 +127,5 @@ class StateError(IcestreamError):
         remedy: str | None = None,
         detail: str | None = None,
     ) -> None:
-        super().__init__(message, place=place, remedy=remedy)
-        self.code = code
+        super().__init__(message, place=place, remedy=remedy, code=code)
         self.detail = detail

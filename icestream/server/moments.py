@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from typing import Any
 
-from icestream.functions.expressions import Interval
+from icestream.functions.expressions import Interval, clock
 from icestream.functions.literals import interval
 
 _DAY = 86_400_000_000
@@ -44,7 +44,7 @@ def date_from_binary(data: bytes) -> date:
 
 def time_text(value: time | int) -> str:
     """13:04:05.678"""
-    return _clock(_micros(value))
+    return clock(_micros(value))
 
 
 def time_binary(value: time | int) -> bytes:
@@ -111,19 +111,7 @@ def timestamptz_from_binary(data: bytes) -> datetime:
 
 def interval_text(value: Any) -> str:
     """1 year 2 mons -3 days +04:05:06"""
-    months, days, micros = _parts(value)
-    years = abs(months) // 12 * (1 if months > 0 else -1)
-    out: list[str] = []
-    negative = False
-    for amount, unit in ((years, "year"), (months - 12 * years, "mon"), (days, "day")):
-        if amount:
-            out.append(
-                f"{'+' if negative and amount > 0 else ''}{amount} {unit}{'s' * (amount != 1)}"
-            )
-            negative = amount < 0
-    if micros or not out:
-        out.append(("-" if micros < 0 else "+" if negative else "") + _clock(abs(micros)))
-    return " ".join(out)
+    return str(Interval(*_parts(value)))
 
 
 def interval_binary(value: Any) -> bytes:
@@ -160,12 +148,6 @@ def _parts(value: Any) -> tuple[int, int, int]:
 
 def _number(form: str, data: bytes) -> int:
     return int(struct.unpack(form, data)[0])
-
-
-def _clock(micros: int) -> str:
-    seconds, fraction = divmod(micros, 1_000_000)
-    text = f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
-    return f"{text}.{fraction:06d}".rstrip("0") if fraction else text
 
 
 def _micros(value: time | int) -> int:

@@ -68,8 +68,12 @@ SETTINGS = {
     "transaction_isolation": ("transaction_isolation", "read committed"),
     "server_version": ("server_version", VERSION),
     "session characteristics": ("session characteristics", ""),
+    "rw_implicit_flush": ("rw_implicit_flush", "false"),
+    "implicit_flush": ("implicit_flush", "false"),
 }
 """Settings of a session, by name: as it is spelt, and what it is."""
+FLUSHES = ("rw_implicit_flush", "implicit_flush")
+"""Settings by which each change waits until it is visible."""
 TOLD = ("timezone", "client_encoding", "application_name", "datestyle")
 BATCH = 1_000
 NOTHING: Mapping[str, str] = {}
@@ -222,7 +226,11 @@ class EngineSession:
         (parsed,) = parse(text, "", NOTHING)
         if isinstance(parsed, st.Select):
             return self._select(parsed)
-        return self._answer(parsed, *self.service.execute(text, self._wait_for))
+        outcome = self._answer(parsed, *self.service.execute(text, self._wait_for))
+        changes = isinstance(parsed, st.Insert | st.Update | st.Delete)
+        if changes and any(self._setting(name).lower() in ("true", "on") for name in FLUSHES):
+            self.service.execute("FLUSH")
+        return outcome
 
     def _wait_for(self, job: Job) -> None:
         self._job = job

@@ -108,6 +108,7 @@ def _once(found: ColumnList, place: Place) -> None:
             "a second PRIMARY KEY",
             place=place,
             remedy="write PRIMARY KEY (a, b) for a key of several columns",
+            code="42P16",
         )
     found.key_place = place
 

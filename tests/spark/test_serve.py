@@ -27,9 +27,11 @@ pytestmark = pytest.mark.spark
 
 
 @contextmanager
-def serving(home: Path, spark: SparkSession) -> Iterator[str]:
+def serving(home: Path, spark: SparkSession, epoch_interval: float = 0.2) -> Iterator[str]:
     """A server on a home, and how to reach it."""
-    with Engine(Home.at(home), EngineSettings(epoch_interval=0.2), application=spark) as engine:
+    with Engine(
+        Home.at(home), EngineSettings(epoch_interval=epoch_interval), application=spark
+    ) as engine:
         service = Service(engine)
         service.start()
         try:

@@ -11,6 +11,7 @@ from icestream.dev.slt.parser import read
 from icestream.dev.slt.records import Let, Query, Sql, Statement
 from icestream.dev.slt.substitution import substitute
 from icestream.errors import NotSupportedError, SqlError
+from icestream.plan.assignment import Target, bind_assigned
 from icestream.plan.query import Relation, bind_query
 from icestream.plan.split import stages
 from icestream.plan.stages import Known
@@ -50,8 +51,12 @@ class Names:
                 query = None if statement.materialized else node
                 self.relations[name.name] = Relation(name.name, name.name, columns, query)
                 self.facts[name.name] = stages(node, name.name, self.facts)[-1].known
-            case st.Select() | st.Insert():
+            case st.Select():
                 bind_query(statement.query, self.relation)
+            case st.Insert(table=table, columns=chosen):
+                types = dict(self.relation(table).columns)
+                targets = [Target(name, name, types[name]) for name in chosen or types]
+                bind_assigned(statement.query, self.relation, targets, every=bool(chosen))
             case st.Alter(name=name, column=st.Column() as column) if column.type:
                 old = self.relations[name.name]
                 added = (*old.columns, (column.name, column.type))

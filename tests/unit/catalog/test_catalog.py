@@ -116,6 +116,19 @@ def test_dropping_follows_dependents(home: Fixture) -> None:
     assert not list(home.again().catalog)
 
 
+def test_a_plain_view_is_needed_by_what_reads_it(home: Fixture) -> None:
+    home.create(
+        SOURCE,
+        "CREATE VIEW v AS SELECT id, o FROM s WHERE id > 5",
+        "CREATE VIEW w AS SELECT * FROM v WHERE id IN (SELECT id FROM v)",
+        "CREATE MATERIALIZED VIEW m AS SELECT count(*) AS n FROM w",
+        "CREATE SINK k FROM v WITH (connector = 'iceberg', type = 'append-only', table.name = 'k')",
+    )
+    catalog = home.again().catalog
+    needed = {o.name: [d.name for d in catalog.dependents(o)] for o in catalog}
+    assert needed == {"s": ["v", "w", "m", "k"], "v": ["w", "m", "k"], "w": ["m"], "m": [], "k": []}
+
+
 def test_ids_are_never_used_twice(home: Fixture) -> None:
     home.create(SOURCE)
     home.catalog.drop(["s"], 1)

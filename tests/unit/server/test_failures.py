@@ -34,6 +34,7 @@ def told(error: Exception, sql: str | None = None, fatal: bool = False) -> dict[
         (errors.LakeError("no"), "XX001"),
         (errors.FencedError("no"), "57P01"),
         (errors.ConfigError("no"), "F0000"),
+        (errors.SqlError("column a does not exist", code="42804"), "42804"),
         (StateError("22012", "division by zero"), "22012"),
         (RuntimeError("secret"), "XX000"),
     ],

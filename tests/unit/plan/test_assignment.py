@@ -1,0 +1,98 @@
+"""What INSERT and UPDATE put into columns: values by position, converted, and marked where they may be lost."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import pytest
+
+from icestream import types as t
+from icestream.errors import SqlError
+from icestream.functions.expressions import Literal
+from icestream.plan.assignment import LOST, Target, bind_assigned
+from icestream.plan.logical import Node, Values
+from icestream.plan.query import Relation
+from icestream.sql import parse
+from icestream.sql import statements as st
+from icestream.types import Type
+
+COLUMNS = (("a", t.INTEGER), ("b", t.DOUBLE), ("c", t.VARCHAR), ("d", t.array(t.BIGINT)))
+
+
+def assigned(sql: str, *types: Type, every: bool = True) -> Node:
+    (statement,) = parse(sql, env={})
+    assert isinstance(statement, st.Select)
+    targets = [Target(f"new {i}", f"c{i}", type) for i, type in enumerate(types)]
+    return bind_assigned(
+        statement.query, lambda name: Relation("t#1", "t", COLUMNS), targets, every=every
+    )
+
+
+def refused(sql: str, *types: Type) -> SqlError:
+    with pytest.raises(SqlError) as caught:
+        assigned(sql, *types)
+    return caught.value
+
+
+def marks(node: Node) -> list[str]:
+    return [name.removeprefix(LOST) for name in node.names if name.startswith(LOST)]
+
+
+def test_names_do_not_matter() -> None:
+    node = assigned("SELECT a + 1, a + 2, a AS x, a AS x FROM t", *[t.INTEGER] * 4)
+    assert node.names == ("new 0", "new 1", "new 2", "new 3")
+
+
+def test_the_first_columns_may_be_enough() -> None:
+    assert assigned("SELECT a FROM t", t.BIGINT, t.VARCHAR, every=False).names[0] == "new 0"
+    assert "fewer values" in refused("SELECT a FROM t", t.BIGINT, t.VARCHAR).message
+    assert "more values" in refused("VALUES (1, 2)", t.BIGINT).message
+
+
+def test_values_are_converted_each_by_itself() -> None:
+    node = assigned("VALUES (1, NULL), ('NaN', 2), (1e300, 3.5)", t.DOUBLE, t.SMALLINT)
+    assert isinstance(node, Values)
+    assert [c.type for c in node.columns[:2]] == [t.DOUBLE, t.SMALLINT]
+    assert marks(node) == ["new 0", "new 1"]  # for the sake of 'NaN' and 3.5
+
+
+def test_only_what_can_be_lost_is_marked() -> None:
+    node = assigned("SELECT a, a, b, d FROM t", t.INTEGER, t.VARCHAR, t.SMALLINT, t.array(t.BIGINT))
+    assert marks(node) == ["new 2"]
+    node = assigned("SELECT NULL, 'x', '7', 'x'", t.DATE, t.VARCHAR, t.INTEGER, t.INTEGER)
+    assert marks(node) == ["new 3"]
+
+
+def test_constants_stay_constants() -> None:
+    node = assigned(
+        "VALUES (1.005, 1, -2.5, '2024-01-31', 99999999999, 1000)",
+        t.numeric(8, 2), t.NUMERIC, t.DOUBLE, t.DATE, t.INTEGER, t.numeric(3, 0),
+    )  # fmt: skip
+    assert isinstance(node, Values)
+    values = [e.value for e in node.rows[0][:4] if isinstance(e, Literal)]
+    assert values == [Decimal("1.01"), 1, -2.5, "2024-01-31"]
+    assert marks(node) == ["new 4", "new 5"]
+
+
+def test_elements_of_arrays_may_be_lost() -> None:
+    small = t.array(t.SMALLINT)
+    for written in ("ARRAY[1, 40000]", "'{1,40000}'", "ARRAY[1, 2.5]"):
+        for sql in (f"VALUES ({written})", f"SELECT {written}"):
+            assert marks(assigned(sql, small)) == ["new 0"], sql
+    assert not marks(assigned("VALUES (ARRAY[1, 2], '{3,NULL}')", small, small))
+    assert not marks(assigned("SELECT ARRAY[1, 2], '{3,NULL}'", small, small))
+
+
+def test_a_literal_takes_the_type_of_its_column() -> None:
+    for sql in ("SELECT '7' FROM t", "VALUES ('7') LIMIT 1", "VALUES ('7')"):
+        for type in (t.INTEGER, t.DATE, t.JSONB):
+            assert assigned(sql, type).columns[0].type == type
+    assert refused("SELECT '7' UNION SELECT '8'", t.INTEGER).code == "42804"
+
+
+@pytest.mark.parametrize("sql", ["VALUES (1), (true)", "SELECT a > 1 FROM t", "SELECT c FROM t"])
+def test_a_value_of_another_kind_is_refused(sql: str) -> None:
+    error = refused(sql, t.INTEGER)
+    assert error.code == "42804"
+    assert error.message.startswith('column "c0" is of type integer but expression is of type')
+    assert error.place is not None
