@@ -65,14 +65,13 @@ class Changing:
                 place=statement.table.place,
             )
         sources = dict(zip(names, given, strict=False))
-        defaults = self._defaults(table)
         items: list[Item] = []
         for column in filled:
             if column.name in sources:
                 source = sources[column.name]
                 items.append(_cast(column, ColumnRef(source.type, source.name)))
             else:
-                items.append(_cast(column, defaults.get(column.name, Literal(NULL, None))))
+                items.append(_cast(column, column.default or Literal(NULL, None)))
         rows = self._rows(table, node, items)
         self._write(table, [(UPSERT, rows)])
         return self._answer("INSERT 0", statement.returning, table, rows)
@@ -197,20 +196,6 @@ class Changing:
 
     def _filled(self, table: Table) -> list[Column]:
         return [c for c in table.columns if c.generated is None]
-
-    def _defaults(self, table: Table) -> dict[str, Expr]:
-        """What DEFAULT says, by column."""
-        (statement,) = parse(table.text, "", {})
-        assert isinstance(statement, st.CreateTable)
-        found: dict[str, Expr] = {}
-        for column in statement.columns:
-            if column.default is not None:
-                (select,) = parse(f"SELECT {column.default.text}", "", {})
-                assert isinstance(select, st.Select)
-                node = bind_query(select.query, self.catalog.names().relation)
-                assert isinstance(node, Project)
-                found[column.name] = node.items[0].expr
-        return found
 
 
 def _returned(returning: Sequence[st.Query], columns: Sequence[str]) -> list[str]:
