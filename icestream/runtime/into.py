@@ -29,8 +29,8 @@ def readers(
     read: Sequence[tuple[Task, Mapping[str, Range]]],
 ) -> list[tuple[Task, Mapping[str, Range]]]:
     """Tasks and their ranges, and those of their parts."""
-    parts = [(p, ranges_of(p, ranges)) for task, ranges in read for p in task.parts]
-    return [*read, *parts]
+    parts = [(p, r) for t, r in read for p in t.parts if brought(p.key) in r]
+    return [*read, *((p, ranges_of(p, ranges)) for p, ranges in parts)]
 
 
 def lags(behind: Mapping[str, Offset], sources: Mapping[str, Offset]) -> bool:
@@ -42,7 +42,8 @@ def lags(behind: Mapping[str, Offset], sources: Mapping[str, Offset]) -> bool:
 def in_turn(changes: Changes, part: Task, table: Table, number: int) -> Changes:
     """A part's changes as the table takes them in: with its types, without rows that lack what must be there.
 
-    Within an epoch, what sinks take back goes first; what they put there follows, in the order of the sinks.
+    Within an epoch, what sinks take back goes first; what they put there follows, in the order of the sinks. (A delete that
+    is not among the first changes, those without a compaction before them, stays where it is: after what it takes back.)
     """
     columns = filled(table)
     frame = changes.frame
@@ -57,7 +58,7 @@ def in_turn(changes: Changes, part: Task, table: Table, number: int) -> Changes:
     turn = F.concat(F.lit(f"1{number:06}"), F.col(STREAM))
     places = {
         OP: F.col(OP),
-        STREAM: F.when(F.col(OP) == DELETE, F.lit("0")).otherwise(turn),
+        STREAM: F.when((F.col(OP) == DELETE) & (F.col(OFFSET) == 0), F.lit("0")).otherwise(turn),
         PARTITION: F.col(PARTITION),
         OFFSET: F.col(OFFSET),
     }
@@ -70,7 +71,7 @@ def in_turn(changes: Changes, part: Task, table: Table, number: int) -> Changes:
 
 def _without_replaced(frame: DataFrame, key: Sequence[str]) -> DataFrame:
     """Changes without the old versions of rows whose new ones are among them: these do not empty the stored row."""
-    newest = F.max(OP).over(Window.partitionBy(*[backtick(k) for k in key]))
+    newest = F.max(OP).over(Window.partitionBy(*[backtick(k) for k in key], OFFSET))
     kept = frame.withColumn("_icestream_newest", newest)
     kept = kept.filter((F.col(OP) == UPSERT) | (F.col("_icestream_newest") == DELETE))
     return kept.drop("_icestream_newest")

@@ -81,7 +81,7 @@ def test_two_sinks_and_statements_follow_a_dictionary(spark: SparkSession, tmp_p
           CREATE MATERIALIZED VIEW sums AS SELECT s, count(*) AS many, sum(twice) AS total FROM target GROUP BY s;
           CREATE SINK plain INTO target AS SELECT id, n, 'one' FROM one;
         """)
-        for epoch in range(4):
+        for epoch in range(3):
             if epoch == 1:  # what is there when a sink is made comes in as a whole
                 running.execute(
                     "CREATE SINK grouped INTO target (s, id, n) AS SELECT 'kind', kind, sum(n) FROM two GROUP BY kind"
@@ -106,7 +106,6 @@ def test_two_sinks_and_statements_follow_a_dictionary(spark: SparkSession, tmp_p
             batch = duckdb.query("SELECT s, count(*), sum(twice) FROM found GROUP BY s").fetchall()
             assert len(found) == len(target)
             assert running.content("sums") == bag(batch), epoch
-            assert running.rows("SELECT * FROM sums") == bag(batch), epoch
         running.execute("DROP SINK plain")
         one.change(r)
         running.execute("UPDATE target SET n = 0 WHERE s = 'one'")
