@@ -1,7 +1,7 @@
 """An epoch that ends half way where sinks fill tables: they take each change in once, together with their sinks' positions.
 
-A table with a key takes in two sinks and statements, one without a key a stream and statements: there a change that came
-twice would be seen.
+A table with a key takes in a sink and statements, one without a key a stream and statements: there a change that came twice
+would be seen.
 """
 
 from __future__ import annotations
@@ -16,14 +16,15 @@ from pyspark.sql import SparkSession
 from icestream import faults
 from tests.duck import bag
 from tests.feeds import Feed, Row, Running
-from tests.spark.test_sink_into import Fed, Rows, kinds, take_in
+from tests.spark.test_sink_into import Fed, Rows, take_in
 from tests.spark.test_views_time import new
 from tests.spark_session import spark
 
 __all__ = ["spark"]
 pytestmark = pytest.mark.spark
 
-POINTS = ("first-table-committed", "commit-sent@5", "tables-committed", "log-committed")
+POINTS = ("commit-sent@3", "tables-committed")
+"""Where it ends: the table with the key is committed, the view over it is not; all are, the log is not."""
 
 
 class Killed(BaseException):
@@ -46,24 +47,22 @@ def test_sinks_into_tables_are_rolled_forward(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     r = random.Random(3)
-    one, two = Fed(tmp_path, "one"), Fed(tmp_path, "two")
+    one = Fed(tmp_path, "one")
     stream = Feed(tmp_path, "stream", ("id",), keyed=False)
     target: Rows = {}
     bagged: Counter[Row] = Counter()
-    shown: list[Rows] = [{}, {}]
+    shown: Rows = {}
     with Running(tmp_path / "home", spark) as running:
         running.execute(f"""
-          {one.statement}; {two.statement}; CREATE SOURCE stream (id INT) {stream.clause};
+          {one.statement}; CREATE SOURCE stream (id INT) {stream.clause};
           CREATE TABLE target (id INT PRIMARY KEY, n INT, s VARCHAR DEFAULT 'none');
           CREATE TABLE bagged (id INT);
           CREATE MATERIALIZED VIEW sums AS SELECT s, count(*) AS many, sum(n) AS total FROM target GROUP BY s;
           CREATE SINK plain INTO target AS SELECT id, n, 'one' FROM one;
-          CREATE SINK grouped INTO target AS SELECT kind, sum(n), 'kind' FROM two GROUP BY kind;
           CREATE SINK streamed INTO bagged FROM stream;
         """)
         for point in (*POINTS, None):
             one.change(r)
-            two.change(r)
             numbers = [r.randrange(3) for _ in range(4)]
             stream.write(new(*((n,) for n in numbers)))
             statements = [(r.randrange(12), r.randrange(100)) for _ in range(2)]
@@ -80,8 +79,8 @@ def test_sinks_into_tables_are_rolled_forward(
             else:
                 running.resume()
             running.epoch()
-            now: list[Rows] = [{i: (n, "one") for i, (_, n) in one.rows.items()}, kinds(two.rows)]
-            take_in(target, list(zip(shown, now, strict=True)), statements)
+            now: Rows = {id: (n, "one") for id, (_, n) in one.rows.items()}
+            take_in(target, [(shown, now)], statements)
             shown = now
             bagged.update((n,) for n in [*numbers, 7])
             assert running.content("target") == bag((i, *row) for i, row in target.items()), point
