@@ -275,7 +275,7 @@ def _references(text: str, values: Mapping[str, str]) -> set[str]:
     except IcestreamError:
         return set()
     names: set[str] = set()
-    for attribute in ("from_name", "table"):
+    for attribute in ("from_name", "table", "into"):
         if isinstance(name := getattr(statement, attribute, None), st.Name):
             names.add(name.name)
     if isinstance(query := getattr(statement, "query", None), st.Query):

@@ -7,7 +7,7 @@ object or sink from its inputs' deltas and commits or delivers them.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from icestream.catalog.objects import (
     Connector,
@@ -74,6 +74,20 @@ class Task:
     """The watermarks of its feeds."""
     marked: tuple[str, ...] = ()
     """Those of the stored objects it reads that have a watermark of their own."""
+    into: str | None = None
+    """Of a part: the key of the task whose table takes its changes in."""
+    parts: tuple[Task, ...] = ()
+    """What sinks bring into its table beside its own feed, in the order of their creation."""
+
+    @property
+    def readers(self) -> tuple[Task, ...]:
+        """Itself and its parts: each reads inputs of its own, and one commit takes in what all of them bring."""
+        return (self, *self.parts)
+
+    @property
+    def committer(self) -> str:
+        """The key of the task that commits what it brings."""
+        return self.into or self.key
 
     @property
     def has_mark(self) -> bool:
@@ -126,7 +140,7 @@ class Task:
         """
         if not isinstance(self.object, Sink) or self.query is None or self.stage is not None:
             return None
-        wanted = self.object.upsert is not None or self.object.drops_deletes
+        wanted = self.object.upsert is not None or self.object.drops_deletes or self.into
         return changes_of(self.query, CARRIED) if wanted else None
 
 
@@ -142,6 +156,11 @@ class Plan:
         """Tasks that depend only on earlier levels, together."""
         depth = max((t.level for t in self.tasks), default=-1) + 1
         return [[t for t in self.tasks if t.level == n] for n in range(depth)]
+
+    @property
+    def readers(self) -> list[Task]:
+        """The tasks and their parts."""
+        return [reader for task in self.tasks for reader in task.readers]
 
 
 def make_plan(objects: Iterable[Object]) -> Plan:
@@ -167,20 +186,27 @@ def make_plan(objects: Iterable[Object]) -> Plan:
                 marks = _watermarks(feeds, feeding)
                 marked = tuple(k for k in tables if tasks[k].has_mark)
                 tasks[stage.relation] = Task(
-                    object, feeds, tables, stage.plan, 0, _level(tables, tasks),
+                    object, feeds, tables, stage.plan, 0, 0,
                     stage=stage, foreign=foreign, marks=marks, marked=marked,
                 )  # fmt: skip
         if isinstance(object, Sink | Table) and object.query is not None:
             feeds, tables = _inputs(relations_read(object.query), feeding, tasks)
-            level = _level(tables, tasks)
-            tasks[object.key] = Task(
-                object, feeds, tables, object.query, _interval(object), level,
-                marks=_watermarks(feeds, feeding),
+            into = object.into if isinstance(object, Sink) else None
+            task = Task(
+                object, feeds, tables, object.query, _interval(object), 0,
+                marks=_watermarks(feeds, feeding), into=into,
             )  # fmt: skip
-    used = {key for task in tasks.values() for key in (*task.feeds, *task.foreign)}
+            if into is None:
+                tasks[task.key] = task
+            else:
+                tasks[into] = replace(tasks[into], parts=(*tasks[into].parts, task))
+    levels = _levels(tasks)
+    planned = [replace(task, level=levels[key]) for key, task in tasks.items()]
+    read = [reader for task in planned for reader in task.readers]
+    used = {key for reader in read for key in (*reader.feeds, *reader.foreign)}
     return Plan(
         tuple(Feed(o) for key, o in feeding.items() if key in used),
-        tuple(sorted(tasks.values(), key=lambda t: (t.level, t.object.id))),
+        tuple(sorted(planned, key=lambda t: (t.level, t.object.id))),
     )
 
 
@@ -205,8 +231,17 @@ def _watermarks(feeds: Sequence[str], feeding: Mapping[str, Feeding]) -> dict[st
     }
 
 
-def _level(tables: Sequence[str], tasks: Mapping[str, Task]) -> int:
-    return max((tasks[k].level + 1 for k in tables), default=0)
+def _levels(tasks: Mapping[str, Task]) -> dict[str, int]:
+    """How many others come before each task: it is after all that it and its parts read."""
+    found: dict[str, int] = {}
+
+    def level(key: str) -> int:
+        if key not in found:
+            read = {k for reader in tasks[key].readers for k in reader.tables}
+            found[key] = max((level(k) + 1 for k in read), default=0)
+        return found[key]
+
+    return {key: level(key) for key in tasks}
 
 
 def _maintained(stage: Stage) -> Upsert | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from icestream import types as t
 from icestream.catalog.objects import Ingest
@@ -76,7 +77,7 @@ def whole_row(columns: Sequence[Column]) -> Upsert | None:
 def with_key(columns: Sequence[Column], upsert: Upsert | None) -> tuple[Column, ...]:
     """The columns, those of the key NOT NULL."""
     key = upsert.key if upsert else ()
-    return tuple(Column(c.name, c.type, c.not_null or c.name in key, c.generated) for c in columns)
+    return tuple(replace(c, not_null=c.not_null or c.name in key) for c in columns)
 
 
 def _check_format(statement: st.CreateTable, ingest: Ingest, what: str) -> None:

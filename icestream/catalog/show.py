@@ -134,6 +134,9 @@ def explain_object(object: Object) -> list[str]:
                 f"Sink {object.name}: {manner(object)}, exactly once → {table} "
                 f"every {object.settings['commit_checkpoint_interval']} s"
             )
+        case Sink(into=str(key)):
+            table = key.partition("#")[0]
+            head = f"Sink {object.name}: {manner(object)}, exactly once → table {table}"
         case Sink():
             dropped = ", deletes are dropped" if object.drops_deletes else ""
             head = f"Sink {object.name}: {object.connector}, {delivery(object)}{dropped}"
@@ -175,7 +178,7 @@ def manner(object: Table | Sink) -> str:
 
 def delivery(object: Object) -> str | None:
     """What a sink outside Iceberg promises; None where it goes without saying."""
-    if not isinstance(object, Sink) or object.connector == "iceberg":
+    if not isinstance(object, Sink) or object.connector in ("iceberg", "table"):
         return None
     return "delivers nothing" if object.connector == "blackhole" else "delivers at least once"
 

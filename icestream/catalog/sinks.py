@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from icestream.catalog import into
 from icestream.catalog.keys import sink_key
 from icestream.catalog.names import Names, distinct, public
-from icestream.catalog.objects import DEAD_LETTERS, MaterializedView, Sink, View
+from icestream.catalog.objects import DEAD_LETTERS, MaterializedView, Sink, Source, View
 from icestream.catalog.settings import connection_key, connector_name, settings_of, with_connection
 from icestream.connectors.base import Column, SinkConnector
 from icestream.connectors.formats import registry as formats
@@ -16,6 +17,7 @@ from icestream.connectors.registry import sink_connector
 from icestream.errors import NotSupportedError, Place, SqlError
 from icestream.functions import expressions
 from icestream.functions.expressions import ColumnRef, Sort, functions_used, is_pure
+from icestream.lake.fold import Upsert
 from icestream.plan.keys import key_of
 from icestream.plan.linear import linear, relations_read
 from icestream.plan.logical import DistinctOn, Filter, Item, Join, Node, Project, Scan, walk
@@ -57,7 +59,7 @@ def bind_sink(statement: st.CreateSink, id: int, names: Names) -> Sink:
     """CREATE SINK"""
     public(statement.name)
     if statement.into is not None:
-        raise NotSupportedError("CREATE SINK … INTO a table", place=statement.place)
+        return _bind_into(statement, id, names)
     what = f"sink {statement.name.name}"
     options = with_connection(statement.options, names)
     name, place = connector_name(options, what, statement.place, names)
@@ -69,11 +71,7 @@ def bind_sink(statement: st.CreateSink, id: int, names: Names) -> Sink:
     if statement.format is not None:
         written = _sink_format(statement.format, connector, what, names)
         forced |= bool(written.get("force_append_only"))
-    if statement.query is not None:
-        node = bind_query(statement.query, names.relation)
-    else:
-        assert statement.from_name is not None
-        node = _scan(names.relation(statement.from_name))
+    node = _query(statement, names)
     columns = _output(node, (), what, statement.place)
     if connector.check_columns is not None:
         connector.check_columns(settings, columns)
@@ -117,16 +115,71 @@ def bind_sink(statement: st.CreateSink, id: int, names: Names) -> Sink:
     )  # fmt: skip
 
 
+def _bind_into(statement: st.CreateSink, id: int, names: Names) -> Sink:
+    """CREATE SINK … INTO a table"""
+    what, place = f"sink {statement.name.name}", statement.place
+    table = into.target(statement, names, what)
+    settings = settings_of(statement.options, into.OPTIONS, what, names, place)
+    adds = into.only_adds(settings, table, place)
+    node = _query(statement, names)
+    columns = _output(node, (), what, place)
+    read = relations_read(node)
+    _check_letters(node, what, place)
+    into.check_no_circle(table, read, names, what, place)
+    made: tuple[Stage, ...] = ()
+    facts = names.facts()
+    late = any(
+        isinstance(o, Source) and o.watermark for o in names.objects.values() if o.key in read
+    )
+    if linear(node) is not None or statement.emit_on_window_close or late:
+        _must_repeat(node, names, what, place)
+        key = f"{statement.name.name}#{id}/0"
+        made = _staged(statement, _renamed(node, columns), key, names, what)
+        facts |= {stage.relation: stage.known for stage in made}
+        node = _stored(made[-1], columns)
+    node = given = into.given(node, table, statement.into_columns, what, place)
+    changing = [r for r in relations_read(node) if not facts[r].grows]
+    if changing and adds and not settings.get("force_append_only"):
+        raise into.refused(settings, table, changing[0].partition("#")[0], place)
+    if not adds:
+        _must_repeat(node, names, what, place)
+        keys = {r: known.key for r, known in facts.items() if known.key is not None}
+        passed = into.passed_key(given, keys)
+        if changing and not (passed is not None and set(passed) <= set(table.primary_key)):
+            one = _first_of_each(node, table.primary_key)
+            made = (*made, *stages(one, f"{statement.name.name}#{id}/one", facts))
+            node = _stored(made[-1], tuple(Column(c.name, c.type) for c in given.columns))
+    filled = tuple(Column(c.name, c.type) for c in into.filled(table))
+    return Sink(
+        id, statement.name.name, statement.text, filled, (table.key, *read),
+        "table", settings, into.whole(node, table),
+        None if adds else Upsert(table.primary_key), drops_deletes=bool(changing) and adds,
+        emit_on_window_close=statement.emit_on_window_close, stages=made, into=table.key,
+    )  # fmt: skip
+
+
+def _query(statement: st.CreateSink, names: Names) -> Node:
+    """What the sink reads."""
+    if statement.query is not None:
+        return bind_query(statement.query, names.relation)
+    assert statement.from_name is not None
+    return _scan(names.relation(statement.from_name))
+
+
+def _check_letters(node: Node, what: str, place: Place) -> None:
+    """Dead letters are no stream."""
+    if any(relation.endswith("!dead") for relation in relations_read(node)):
+        raise NotSupportedError(
+            f"{what} over {DEAD_LETTERS}", place=place, remedy="SELECT reads them"
+        )
+
+
 def _staged(
     statement: st.CreateView | st.CreateSink, node: Node, key: str, names: Names, what: str
 ) -> tuple[Stage, ...]:
     """The tables that keep a query up to date."""
     _check_temporal(node, names, what, statement.place)
-    for relation in relations_read(node):
-        if relation.endswith("!dead"):
-            raise NotSupportedError(
-                f"{what} over {DEAD_LETTERS}", place=statement.place, remedy="SELECT reads them"
-            )
+    _check_letters(node, what, statement.place)
     if not statement.emit_on_window_close:
         return stages(node, key, names.facts())
     found = closing(node, names.marks())

@@ -15,6 +15,7 @@ from icestream.connectors.formats import registry as formats
 from icestream.connectors.registry import source_connector
 from icestream.errors import NotSupportedError, Place, SqlError, did_you_mean
 from icestream.functions.bind import bind_as
+from icestream.functions.expressions import Expr
 from icestream.functions.scope import Scope
 from icestream.sql import statements as st
 from icestream.sql.options import Settings, check
@@ -164,8 +165,16 @@ def _declared(
             raise NotSupportedError("DEFAULT in the columns of a connector", place=column.place)
         if column.type is None:
             raise SqlError(f"column {column.name} of {what} needs a type", place=column.place)
-        columns.append(Column(column.name, column.type, column.not_null))
+        columns.append(Column(column.name, column.type, column.not_null, default=_default(column)))
     return columns
+
+
+def _default(column: st.Column) -> Expr | None:
+    if column.default is None:
+        return None
+    assert column.type is not None
+    tree, place_of, what = column.default.tree, column.default.place_of, f'column "{column.name}"'
+    return bind_as(tree, column.type, Scope.of({}), place_of, what=what)
 
 
 def _included(include: st.Include, ingest: Ingest, connector: SourceConnector) -> Column:

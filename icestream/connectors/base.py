@@ -40,6 +40,8 @@ class Column:
     type: Type
     not_null: bool = False
     generated: Expr | None = None
+    default: Expr | None = None
+    """What stands there where a statement or a sink gives nothing."""
 
 
 class Source(ABC):

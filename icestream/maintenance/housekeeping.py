@@ -118,5 +118,6 @@ def _needed(record: Record) -> set[int]:
     """Every snapshot that the record names, of whatever table: where objects stand, and where their readers do."""
     offsets = [*record.sources.values()]
     offsets += [o for at in record.objects.values() for o in (at.position or {}).values()]
+    offsets += [inner for o in offsets for inner in o.values() if isinstance(inner, dict)]
     named = {o.get("snapshot") for o in offsets} | {at.snapshot for at in record.objects.values()}
     return {s for s in named if s is not None}

@@ -14,16 +14,16 @@ from icestream.catalog.objects import Table
 from icestream.connectors.base import Column
 from icestream.connectors.dml import NAME, DmlLog
 from icestream.errors import NotSupportedError, SqlError, did_you_mean
-from icestream.functions.expressions import Literal
+from icestream.functions.expressions import Cast, Literal
 from icestream.lake.fold import DELETE, UPSERT
 from icestream.plan.assignment import LOST, Target, bind_assigned
-from icestream.plan.logical import Item, Node, Project
+from icestream.plan.logical import Item, Node
 from icestream.result import Result
 from icestream.runtime.constants import constant_rows, with_items
 from icestream.runtime.query import frame_of, values_of
 from icestream.sql import parse
 from icestream.sql import statements as st
-from icestream.types import arrow_type, quote
+from icestream.types import NULL, arrow_type, quote
 
 Change = st.Insert | st.Update | st.Delete
 
@@ -61,12 +61,11 @@ class Changing:
             [Target(name, name, types[name]) for name in names],
             every=bool(statement.columns),
         )
-        defaults = self._defaults(table)
-        items: list[Item] = []
-        for column in columns:
-            if column.name not in node.names:
-                nothing = (Item(column.name, Literal(column.type, None)),)
-                items += defaults.get(column.name, nothing)
+        items = [
+            Item(c.name, Cast(c.type, c.default or Literal(NULL, None)))
+            for c in columns
+            if c.name not in node.names
+        ]
         rows = self._rows(table, with_items(node, items)).select(list(types))
         self._write(table, [(UPSERT, rows)])
         return self._answer("INSERT 0", statement.returning, table, rows)
@@ -189,22 +188,6 @@ class Changing:
 
     def _filled(self, table: Table) -> list[Column]:
         return [c for c in table.columns if c.generated is None]
-
-    def _defaults(self, table: Table) -> dict[str, tuple[Item, ...]]:
-        """What DEFAULT says, by column."""
-        (statement,) = parse(table.text, "", {})
-        assert isinstance(statement, st.CreateTable)
-        found: dict[str, tuple[Item, ...]] = {}
-        for column in statement.columns:
-            if column.default is not None:
-                (select,) = parse(f"SELECT {column.default.text}", "", {})
-                assert isinstance(select, st.Select)
-                assert column.type is not None
-                target = Target(column.name, column.name, column.type)
-                node = bind_assigned(select.query, self.catalog.names().relation, [target])
-                assert isinstance(node, Project)
-                found[column.name] = node.items
-        return found
 
 
 def _returned(returning: Sequence[st.Query], columns: Sequence[str]) -> list[str]:

@@ -22,10 +22,10 @@ from pyspark.sql import functions as F
 
 from icestream import faults
 from icestream.catalog.graph import Task
-from icestream.catalog.objects import MaterializedView, Sink
+from icestream.catalog.objects import MaterializedView, Sink, Table
 from icestream.errors import ConnectorError
 from icestream.lake import small
-from icestream.lake.fold import OP, UPSERT
+from icestream.lake.fold import CHANGE_SCHEMA, OP, UPSERT
 from icestream.lake.keyed import AS_IT_IS, Changes, StagedChanges
 from icestream.lake.small import FEW
 from icestream.lake.staging import Staged, stage
@@ -38,7 +38,8 @@ from icestream.plan.spark import render
 from icestream.runtime.contents import Contents
 from icestream.runtime.destinations import ConnectorFeed
 from icestream.runtime.feeds import OpenFeed, Rows
-from icestream.runtime.parts import BEGUN, CLOCK, MARK, Cut, Runtime, stored
+from icestream.runtime.into import in_turn, lags, ranges_of, readers, together, united
+from icestream.runtime.parts import BEGUN, CLOCK, MARK, Cut, Runtime, brought, position, stored
 from icestream.runtime.reads import Reads
 from icestream.runtime.targets import Target
 from icestream.runtime.views import AS_CHANGES, Computation
@@ -110,8 +111,8 @@ class Epoch:
     def _is_small(self) -> bool:
         """Whether so little has come that planning costs more than the work."""
         counts: dict[tuple[str, str], int] = {}
-        for task in self.runtime.plan.tasks:
-            if task.key not in self.cut.due:
+        for task in self.runtime.plan.readers:
+            if task.committer not in self.cut.due:
                 continue
             for key in task.feeds:
                 range = self._feed_range(task, key)
@@ -147,7 +148,8 @@ class Epoch:
         todo = [(t, self._ranges(t)) for t in tasks if t.key not in self.stamped]
         todo = [(t, r) for t, r in todo if any(not x.empty for x in r.values())]
         staged = self._parallel([partial(self._execute, *one) for one in todo])
-        letters = self._stage_letters([*todo, *((t, self.stamped[t.key].ranges) for t in done)])
+        read = [*todo, *((t, self.stamped[t.key].ranges) for t in done)]
+        letters = self._stage_letters(readers(read))
         ready = [(t, r, result) for (t, r), result in zip(todo, staged, strict=True)]
         self._parallel([partial(self._commit, *one) for one in ready])
         for feed, range, result in letters:
@@ -176,7 +178,7 @@ class Epoch:
         for key in task.feeds:
             ranges[key] = self._feed_range(task, key)
         for key in map(stored, task.tables):
-            start = self.record.position(task.key, key)
+            start = position(self.record, task, key)
             ranges[key] = Range(start, {"snapshot": self.objects[key[1:]].snapshot})
         if task.stage is not None:
             ranges[BEGUN] = Range(self.record.position(task.key, BEGUN), {"begun": True})
@@ -187,10 +189,14 @@ class Epoch:
         if task.has_mark:
             before = self.record.position(task.key, MARK)
             ranges[MARK] = Range(before, self.reads.reached(task, before, ranges, self.objects))
+        for part in task.parts:
+            own = self._ranges(part)
+            ends = {k: r.end for k, r in own.items()}
+            ranges[brought(part.key)] = Range({k: r.start for k, r in own.items()}, ends)
         return ranges
 
     def _feed_range(self, task: Task, key: str) -> Range:
-        start = self.record.position(task.key, key)
+        start = position(self.record, task, key)
         end = self.cut.ends.get(key, self.record.sources[key])
         if start != end:
             end = self.runtime.feeds[key].source.advance(start, end, self.cut.limit)
@@ -199,8 +205,8 @@ class Epoch:
     def _share(self) -> None:
         """Rows of a range that several tasks read are decoded once and kept for the others."""
         read: list[Rows] = []
-        for task in self.runtime.plan.tasks:
-            if task.key not in self.cut.due or task.key in self.stamped:
+        for task in self.runtime.plan.readers:
+            if task.committer not in self.cut.due or task.committer in self.stamped:
                 continue
             for key in task.feeds:
                 range = self._feed_range(task, key)
@@ -266,7 +272,7 @@ class Epoch:
         frames |= {k: self.contents.added(k, ranges[stored(k)]) for k in task.tables}
         if task.query is None:
             (frame,) = frames.values()
-            return frame
+            return self._with_brought(task, ranges, frame) if task.parts else frame
         return self._render(task, task.query, frames)
 
     def _changes(self, task: Task, ranges: Mapping[str, Range]) -> Changes | None:
@@ -294,11 +300,34 @@ class Epoch:
             finish = AS_IT_IS
             if len(told) < len(task.object.columns):
                 finish = partial(feed.generate, now=now)
-            return Changes(frame, told, count, rows.truncates, rows.unset, finish)
+            own = Changes(frame, told, count, rows.truncates, rows.unset, finish)
+            if not task.parts:
+                return own
+            return together(own, self._brought(task, ranges), idle=ranges[key].empty)
         frames = {k: self.reads.changes_in_time(task, k, ranges) for k in task.feeds}
         frames |= {k: self.contents.delta(k, ranges[stored(k)]) for k in task.tables}
         many = any(isinstance(n, Unnest | WindowTable | Expand) for n in walk(task.changes))
         return Changes(self._render(task, task.changes, frames), columns, count, unbounded=many)
+
+    def _brought(self, task: Task, ranges: Mapping[str, Range]) -> list[Changes]:
+        """What each of the sinks into a table brings."""
+        found: list[Changes] = []
+        for number, part in enumerate(task.parts):
+            own = ranges_of(part, ranges)
+            if all(r.empty for r in own.values()):
+                continue
+            changes = self._changes(part, own)
+            assert changes is not None
+            assert isinstance(task.object, Table)
+            found.append(in_turn(changes, part, task.object, number))
+        return found
+
+    def _with_brought(self, task: Task, ranges: Mapping[str, Range], own: DataFrame) -> DataFrame:
+        """The new rows of a table that only grows, together with what sinks bring."""
+        (key,) = task.feeds
+        parts = [c.frame.drop(*CHANGE_SCHEMA) for c in self._brought(task, ranges)]
+        rows = [self.runtime.feeds[key].generate(p, self.cut.now) for p in parts]
+        return united(rows if ranges[key].empty else [own, *rows])
 
     def _states(self, task: Task, ranges: Mapping[str, Range]) -> dict[str, State]:
         """What the epoch does to the relations that a stage reads, and to its own table before."""
@@ -387,6 +416,7 @@ class Epoch:
         ]
         for key in task.tables:
             counts.append(self.contents.changed(key, ranges[stored(key)]))
+        counts += [self._count_changes(p, ranges_of(p, ranges)) for p in task.parts]
         known = [c for c in counts if c is not None]
         return sum(known) if len(known) == len(counts) else None
 
@@ -535,7 +565,8 @@ class Epoch:
         objects: dict[str, ObjectAt] = {}
         for key, at in self.objects.items():
             behind = {k: v for k, v in (at.position or {}).items() if sources.get(k) != v}
-            self.report.behind |= key in self.cut.due and any(k in sources for k in behind)
+            late = any(k in sources for k in behind) or lags(behind, sources)
+            self.report.behind |= key in self.cut.due and late
             objects[key] = replace(at, position=behind or None)
         for key, records in self.report.records.items():
             self.counters[f"{key}.records"] = self.counters.get(f"{key}.records", 0) + records

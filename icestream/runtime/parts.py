@@ -9,12 +9,12 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 
-from icestream.catalog.graph import Plan
+from icestream.catalog.graph import Plan, Task
 from icestream.lake.files import RecentFiles
 from icestream.lake.keyed import KeyedTable
 from icestream.lake.log import EpochLog
 from icestream.lake.lookup import Lookup
-from icestream.lake.stamp import Offset
+from icestream.lake.stamp import Offset, Record
 from icestream.lake.table import LakeTable
 from icestream.runtime.feeds import OpenFeed
 from icestream.runtime.targets import Target
@@ -30,6 +30,19 @@ MARK = "!mark"
 def stored(key: str) -> str:
     """The name under which an object's position in a stored object is kept, apart from feeds of the same key."""
     return f"@{key}"
+
+
+def brought(key: str) -> str:
+    """The name under which a table keeps the positions that a sink into it has in its inputs."""
+    return f">{key}"
+
+
+def position(record: Record, task: Task, key: str) -> Offset:
+    """How far a task, or a part of one, has read an input."""
+    if task.into is None:
+        return record.position(task.key, key)
+    offset: Offset = record.position(task.into, brought(task.key))[key]
+    return offset
 
 
 @dataclass(frozen=True)

@@ -41,7 +41,7 @@ from icestream.runtime.destinations import ConnectorFeed
 from icestream.runtime.epoch import Epoch
 from icestream.runtime.feeds import OpenFeed
 from icestream.runtime.follow import check_free, fit_columns, is_outdated, rename_tables
-from icestream.runtime.parts import BEGUN, CLOCK, MARK, Cut, Runtime, stored
+from icestream.runtime.parts import BEGUN, CLOCK, MARK, Cut, Runtime, brought, position, stored
 from icestream.runtime.targets import Target, open_target, prepare
 from icestream.types import BOOLEAN
 
@@ -318,6 +318,9 @@ class Pipeline:
             if stamp.log is not None and stamp.log not in logged:
                 raise _older_home(key, f"has an epoch {stamp.epoch} that another log began")
             for source, range in stamp.ranges.items():
+                positions = self.record.objects[key].position or {}
+                if source.startswith(brought("")) and source not in positions:
+                    continue  # of a sink that was dropped meanwhile
                 if range.start != self.record.position(key, source):
                     raise _older_home(
                         key, f"began its epoch {stamp.epoch} elsewhere than the log says"
@@ -347,6 +350,7 @@ class Pipeline:
                 prepare(task, target, self.lake)
                 begin = self._start(task, sources, objects)
                 objects[task.key] = self._first(task.key, target, begin)
+            objects[task.key] = self._with_parts(task, objects)
         self.record = replace(self.record, objects=objects, sources=sources)
 
     def _prepare_letters(self, table: LakeTable, key: str) -> None:
@@ -381,12 +385,23 @@ class Pipeline:
             position[MARK] = {"mark": None, "inputs": {}, "parts": {}}
         for key in task.feeds:
             start = self.runtime.feeds[key].source.start()
-            if start != sources[key]:
+            if start != sources.get(key):
                 position[key] = start
         for key in task.tables:
             empty = self._is_empty(key)
             position[stored(key)] = {"snapshot": objects[key].snapshot if empty else None}
         return position
+
+    def _with_parts(self, task: Task, objects: Mapping[str, ObjectAt]) -> ObjectAt:
+        """A task's state with a position for each of its parts; new ones begin, those of dropped sinks are forgotten."""
+        at = objects[task.key]
+        known = at.position or {}
+        own = {k: v for k, v in known.items() if not k.startswith(brought(""))}
+        parts = {brought(p.key): p for p in task.parts}
+        kept = {
+            k: known[k] if k in known else self._start(p, {}, objects) for k, p in parts.items()
+        }
+        return replace(at, position={**own, **kept} or None)
 
     def _is_empty(self, key: str) -> bool:
         table = self.runtime.targets[key]
@@ -487,16 +502,19 @@ class Pipeline:
         due: set[str] = set()
         for task in self.plan.tasks:
             behind = any(
-                self.record.position(task.key, k) != self.record.sources[k] for k in task.feeds
+                position(self.record, r, k) != self.record.sources[k]
+                for r in task.readers
+                for k in r.feeds
             )
             stale = any(
-                self.record.position(task.key, stored(k))["snapshot"]
-                != self.record.objects[k].snapshot
-                for k in task.tables
+                position(self.record, r, stored(k))["snapshot"] != self.record.objects[k].snapshot
+                for r in task.readers
+                for k in r.tables
             )
             stale |= task.stage is not None and not self._has_begun(task)
             stale |= ticks and task.stage is not None and task.stage.moving
-            if not (behind or stale or moved & set(task.feeds) or news & set(task.tables)):
+            changed = any(moved & set(r.feeds) or news & set(r.tables) for r in task.readers)
+            if not (behind or stale or changed):
                 continue
             news.add(task.key)
             waited = now - self._committed.get(task.key, -1e9)
@@ -504,7 +522,7 @@ class Pipeline:
                 due.add(task.key)
         if not due:
             return None
-        used = {k for t in self.plan.tasks if t.key in due for k in t.feeds}
+        used = {k for r in self.plan.readers if r.committer in due for k in r.feeds}
         ends = {k: v for k, v in ends.items() if k in used}
         micros = max(time.time_ns() // 1000, self.record.time + 1)
         return Cut(self.record.epoch + 1, micros, ends, frozenset(due), self._limit())
@@ -582,9 +600,9 @@ class Pipeline:
     def _acknowledge(self) -> None:
         """Tell each source how far it is durable in everything that reads it."""
         for key, feed in self.runtime.feeds.items():
-            readers = [t.key for t in self.plan.tasks if key in t.feeds]
+            readers = [r for r in self.plan.readers if key in r.feeds]
             end = self.record.sources[key]
-            if all(self.record.position(r, key) == end for r in readers):
+            if all(position(self.record, r, key) == end for r in readers):
                 try:
                     feed.source.acknowledge(end)
                 except Exception as error:

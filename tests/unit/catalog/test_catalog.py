@@ -241,7 +241,6 @@ LATER = {
     "CREATE TABLE t (id INT PRIMARY KEY) FROM s TABLE 'x.y' ENGINE = iceberg": "CREATE TABLE … FROM source",
     "CREATE MATERIALIZED VIEW m AS SELECT id, now() AS t FROM s": "now()",
     "CREATE SOURCE p WITH (connector = 'postgres-cdc', hostname = 'h')": "postgres-cdc",
-    "CREATE SINK k INTO t FROM s": "INTO",
     f"{KAFKA_SINK} FORMAT UPSERT ENCODE AVRO (schema.registry = 'http://r') KEY ENCODE TEXT": "FORMAT UPSERT ENCODE AVRO of a kafka sink",
     f"{KAFKA_SINK} FORMAT PLAIN ENCODE JSON KEY ENCODE TEXT": "KEY ENCODE TEXT",
     SOURCE.replace("SOURCE s", "SOURCE x").replace(
