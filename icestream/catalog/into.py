@@ -26,12 +26,6 @@ OPTIONS = (
 )
 
 
-class CircleError(SqlError):
-    """A sink that would fill what it reads."""
-
-    code = "42P17"
-
-
 def target(statement: st.CreateSink, names: Names, what: str) -> Table:
     """The table that takes the rows in."""
     assert statement.into is not None
@@ -160,11 +154,12 @@ def check_no_circle(
     objects = {o.key: o for o in names.objects.values()}
     if way := _way(table.key, read, objects, set()):
         through = " and ".join(objects[k].name for k in way if k != table.key)
-        raise CircleError(
+        raise SqlError(
             f"{what} would read what it fills: table {table.name}"
             + (f", through {through}" if through else ""),
             place=place,
             remedy="fill another table, or read another one",
+            code="42P17",
         )
 
 
