@@ -22,6 +22,7 @@ from icestream.lake.fold import DELETE, OFFSET, OP, PARTITION, STREAM, UPSERT
 from icestream.lake.jvm import JavaObject, iterate
 from icestream.lake.table import LakeTable
 from icestream.lake.vectors import Bits
+from icestream.types import backtick
 
 _COUNTS = (
     "added-records",
@@ -136,7 +137,7 @@ def changed(table: LakeTable, start: int | None, end: int | None) -> int:
 def _as_changes(frame: DataFrame, op: int, offset: F.Column) -> DataFrame:
     hidden = {"_row_id", "_last_updated_sequence_number"}
     return frame.select(
-        *[c for c in frame.columns if c not in hidden],
+        *[backtick(c) for c in frame.columns if c not in hidden],
         F.lit(op).cast("tinyint").alias(OP),
         F.lit("").alias(STREAM),
         F.lit(0).alias(PARTITION),

@@ -21,8 +21,9 @@ from icestream.errors import ConfigError
 from icestream.lake.catalogs import embedded
 from icestream.runtime import classes
 
-# What a statement does wrong is told to whoever gave it; this one tells it again, with a page of Java.
-logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL + 1)
+# What a statement does wrong is told to whoever gave it; these tell it again, with a page of Java.
+for _name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+    logging.getLogger(_name).setLevel(logging.CRITICAL + 1)
 
 EXTENSIONS = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
 

@@ -19,8 +19,6 @@ ROOT = Path(__file__).parents[1] / "slt"
 FILES = {str(file.relative_to(ROOT)): file for file in sorted(ROOT.rglob("*.slt"))}
 NOT_YET = (
     "cursors/subscription.slt",
-    "ddl/replace.slt",
-    "ddl/sink_into.slt",
     "dml/returning.slt",
     "time_travel/snapshots.slt",
 )
