@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from icestream.catalog.bind import bind
 from icestream.catalog.catalog import Catalog, secret_prefix
 from icestream.catalog.names import Names, public
-from icestream.catalog.objects import Broken, Connector, Object, Source, Table
+from icestream.catalog.objects import Broken, Connector, Object, Sink, Source, Table
 from icestream.catalog.store import StoredObject
 from icestream.connectors import dml
 from icestream.errors import IcestreamError, NotSupportedError, Place, SqlError
@@ -166,6 +166,8 @@ def _shape(object: Object) -> tuple[object, ...]:
     """What must stay as it is while an object has rows: its key, its columns, the tables that keep it up to date."""
     stages = getattr(object, "stages", ())
     columns = [(c.name, c.type) for c in object.columns]
+    if isinstance(object, Sink) and object.into is not None:
+        columns = []  # those of the table it writes into
     return object.key, columns, [(s.relation, s.columns, s.reads) for s in stages]
 
 
@@ -235,6 +237,7 @@ def _without_column(statement: st.Alter, object: Object, catalog: Catalog) -> Al
         old for old, new in zip(catalog, after, strict=True)
         if old.id != object.id and (isinstance(new, Broken) or _shape(old) != _shape(new))
     ]  # fmt: skip
+    needed += [o for o in catalog if o not in needed and _fills_in_order(o, object, catalog)]
     if needed:
         listed = ", ".join(f"{o.kind} {o.name}" for o in needed)
         raise SqlError(
@@ -253,6 +256,14 @@ def _check_filled(object: Object, statement: st.Alter) -> None:
             place=statement.place,
             remedy="drop it and create it with the columns that are wanted",
         )
+
+
+def _fills_in_order(sink: Object, table: Object, catalog: Catalog) -> bool:
+    """Whether a sink gives the columns of a table in their order, without naming them."""
+    if not isinstance(sink, Sink) or sink.into != table.key:
+        return False
+    statement = Draft(catalog.stored[sink.name].text, catalog.values()).statement
+    return isinstance(statement, st.CreateSink) and not statement.into_columns
 
 
 def _check_rule(object: Object, after: Catalog, statement: st.Alter) -> None:

@@ -133,7 +133,7 @@ def _bind_into(statement: st.CreateSink, id: int, names: Names) -> Sink:
     )
     if linear(node) is not None or statement.emit_on_window_close or late:
         _must_repeat(node, names, what, place)
-        key = f"{statement.name.name}#{id}/0"
+        key = f"{names.own}/0"
         made = _staged(statement, _renamed(node, columns), key, names, what)
         facts |= {stage.relation: stage.known for stage in made}
         node = _stored(made[-1], columns)
@@ -147,7 +147,7 @@ def _bind_into(statement: st.CreateSink, id: int, names: Names) -> Sink:
         passed = into.passed_key(given, keys)
         if changing and not (passed is not None and set(passed) <= set(table.primary_key)):
             one = _first_of_each(node, table.primary_key)
-            made = (*made, *stages(one, f"{statement.name.name}#{id}/one", facts))
+            made = (*made, *stages(one, f"{names.own}/one", facts))
             node = _stored(made[-1], tuple(Column(c.name, c.type) for c in given.columns))
     filled = tuple(Column(c.name, c.type) for c in into.filled(table))
     return Sink(

@@ -273,3 +273,25 @@ def test_a_home_of_before_has_what_is_new(tmp_path: Path) -> None:
     assert isinstance(fixture.catalog.objects["old"], Table)
     change(fixture, "ALTER TABLE old RENAME TO other")
     assert fixture.again().catalog.objects["other"].key == "old#1"
+
+
+def test_a_table_that_sinks_write_into(home: Fixture) -> None:
+    home.create(
+        OLD,
+        "CREATE TABLE all_of (id INT PRIMARY KEY, n INT, spare INT)",
+        "CREATE SINK k INTO all_of (id, n) AS SELECT id, n FROM old",
+    )
+    change(home, "ALTER TABLE all_of RENAME TO everything")
+    change(home, "ALTER TABLE old RENAME TO older")
+    into = "CREATE SINK k INTO everything (id, n) AS SELECT id, n FROM older AS old"
+    assert text(home, "k") == into
+    change(home, "ALTER TABLE everything ADD COLUMN more INT")
+    change(home, "ALTER TABLE everything DROP COLUMN spare")
+    assert text(home, "k") == into
+    with pytest.raises(SqlError, match="is needed by sink k"):
+        change(home, "ALTER TABLE everything DROP COLUMN n")
+    home.create("CREATE SINK j INTO everything AS SELECT id FROM older WHERE n IN (SELECT max(n) FROM older)")  # fmt: skip
+    with pytest.raises(SqlError, match="is needed by sink j"):
+        change(home, "ALTER TABLE everything DROP COLUMN more")
+    change(home, "ALTER SINK j RENAME TO i")
+    assert not home.again().catalog.broken()
