@@ -14,16 +14,17 @@ from icestream.catalog.objects import Table
 from icestream.connectors.base import Column
 from icestream.connectors.dml import NAME, DmlLog
 from icestream.errors import NotSupportedError, SqlError, did_you_mean
-from icestream.functions.expressions import Cast, Literal
+from icestream.functions.expressions import Literal
 from icestream.lake.fold import DELETE, UPSERT
 from icestream.plan.assignment import LOST, Target, bind_assigned
+from icestream.plan.calls import converted
 from icestream.plan.logical import Item, Node
 from icestream.result import Result
 from icestream.runtime.constants import constant_rows, with_items
 from icestream.runtime.query import frame_of, values_of
 from icestream.sql import parse
 from icestream.sql import statements as st
-from icestream.types import NULL, arrow_type, quote
+from icestream.types import arrow_type, quote
 
 Change = st.Insert | st.Update | st.Delete
 
@@ -62,7 +63,7 @@ class Changing:
             every=bool(statement.columns),
         )
         items = [
-            Item(c.name, Cast(c.type, c.default or Literal(NULL, None)))
+            Item(c.name, converted(c.default or Literal(c.type, None), c.type))
             for c in columns
             if c.name not in node.names
         ]
