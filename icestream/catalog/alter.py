@@ -260,7 +260,7 @@ def _check_filled(object: Object, statement: st.Alter) -> None:
 
 def _fills_in_order(sink: Object, table: Object, catalog: Catalog) -> bool:
     """Whether a sink gives the columns of a table in their order, without naming them."""
-    if not isinstance(sink, Sink) or sink.into != table.key:
+    if not isinstance(sink, Sink) or sink.into is None or sink.into.key != table.key:
         return False
     statement = Draft(catalog.stored[sink.name].text, catalog.values()).statement
     return isinstance(statement, st.CreateSink) and not statement.into_columns

@@ -191,7 +191,8 @@ def make_plan(objects: Iterable[Object]) -> Plan:
                 )  # fmt: skip
         if isinstance(object, Sink | Table) and object.query is not None:
             feeds, tables = _inputs(relations_read(object.query), feeding, tasks)
-            into = object.into if isinstance(object, Sink) else None
+            target = object.into if isinstance(object, Sink) else None
+            into = target.key if target is not None else None
             task = Task(
                 object, feeds, tables, object.query, _interval(object), 0,
                 marks=_watermarks(feeds, feeding), into=into,

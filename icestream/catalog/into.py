@@ -173,7 +173,9 @@ def _way(
         if key in seen or key not in objects:
             continue
         seen.add(key)
-        sinks = (o for o in objects.values() if isinstance(o, Sink) and o.into == key)
+        sinks = (
+            o for o in objects.values() if isinstance(o, Sink) and o.into and o.into.key == key
+        )
         inputs = [*objects[key].depends, *(k for s in sinks for k in s.depends if k != key)]
         if way := _way(goal, inputs, objects, seen):
             return [key, *way]

@@ -179,8 +179,8 @@ class Sink(Object):
     """As in `MaterializedView`."""
     stages: tuple[Stage, ...] = field(default=(), repr=False, compare=False)
     """Tables that keep its query up to date, where the new rows alone do not tell; `query` reads the last one then."""
-    into: str | None = None
-    """The key of the table of this home that takes its rows in."""
+    into: Table | None = None
+    """The table of this home that takes its rows in."""
     kind = "sink"
 
 

@@ -134,9 +134,8 @@ def explain_object(object: Object) -> list[str]:
                 f"Sink {object.name}: {manner(object)}, exactly once → {table} "
                 f"every {object.settings['commit_checkpoint_interval']} s"
             )
-        case Sink(into=str(key)):
-            table = key.partition("#")[0]
-            head = f"Sink {object.name}: {manner(object)}, exactly once → table {table}"
+        case Sink(into=Table(name=name)):
+            head = f"Sink {object.name}: {manner(object)}, exactly once → table {name}"
         case Sink():
             dropped = ", deletes are dropped" if object.drops_deletes else ""
             head = f"Sink {object.name}: {object.connector}, {delivery(object)}{dropped}"

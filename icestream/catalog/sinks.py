@@ -138,6 +138,7 @@ def _bind_into(statement: st.CreateSink, id: int, names: Names) -> Sink:
         facts |= {stage.relation: stage.known for stage in made}
         node = _stored(made[-1], columns)
     node = given = into.given(node, table, statement.into_columns, what, place)
+    shown = tuple(Column(c.name, c.type) for c in given.columns)
     changing = [r for r in relations_read(node) if not facts[r].grows]
     if changing and adds and not settings.get("force_append_only"):
         raise into.refused(settings, table, changing[0].partition("#")[0], place)
@@ -148,13 +149,12 @@ def _bind_into(statement: st.CreateSink, id: int, names: Names) -> Sink:
         if changing and not (passed is not None and set(passed) <= set(table.primary_key)):
             one = _first_of_each(node, table.primary_key)
             made = (*made, *stages(one, f"{names.own}/one", facts))
-            node = _stored(made[-1], tuple(Column(c.name, c.type) for c in given.columns))
-    filled = tuple(Column(c.name, c.type) for c in into.filled(table))
+            node = _stored(made[-1], shown)
     return Sink(
-        id, statement.name.name, statement.text, filled, (table.key, *read),
+        id, statement.name.name, statement.text, shown, (table.key, *read),
         "table", settings, into.whole(node, table),
         None if adds else Upsert(table.primary_key), drops_deletes=bool(changing) and adds,
-        emit_on_window_close=statement.emit_on_window_close, stages=made, into=table.key,
+        emit_on_window_close=statement.emit_on_window_close, stages=made, into=table,
     )  # fmt: skip
 
 

@@ -397,11 +397,13 @@ class Pipeline:
         at = objects[task.key]
         known = at.position or {}
         own = {k: v for k, v in known.items() if not k.startswith(brought(""))}
-        parts = {brought(p.key): p for p in task.parts}
-        kept = {
-            k: known[k] if k in known else self._start(p, {}, objects) for k, p in parts.items()
-        }
-        return replace(at, position={**own, **kept} or None)
+        for part in task.parts:
+            begun = known.get(brought(part.key), {})
+            inputs = {*part.feeds, *map(stored, part.tables)}
+            if not inputs <= begun.keys():
+                begun = {**self._start(part, {}, objects), **begun}
+            own[brought(part.key)] = {k: begun[k] for k in inputs}
+        return replace(at, position=own or None)
 
     def _is_empty(self, key: str) -> bool:
         table = self.runtime.targets[key]

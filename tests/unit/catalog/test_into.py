@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from icestream.catalog.alter import alter
 from icestream.catalog.catalog import Catalog
 from icestream.catalog.graph import make_plan
 from icestream.catalog.objects import Object, Sink
@@ -17,6 +18,7 @@ from icestream.plan.logical import Project
 from icestream.plan.text import text as text_of
 from icestream.server.failures import code_of
 from icestream.sql import parse
+from icestream.sql import statements as st
 
 BASE = (
     "CREATE TABLE a (id INT PRIMARY KEY, n BIGINT, s VARCHAR)",
@@ -56,8 +58,8 @@ def bench(tmp_path: Path) -> Bench:
 
 def test_columns_are_converted_and_the_others_have_their_default(bench: Bench) -> None:
     sink = bench.sink("CREATE SINK k INTO t (s, id) AS SELECT n, id FROM a")
-    assert (sink.connector, sink.into) == ("table", bench.catalog.objects["t"].key)
-    assert [c.name for c in sink.columns] == ["id", "n", "s"]
+    assert (sink.connector, sink.into) == ("table", bench.catalog.objects["t"])
+    assert [c.name for c in sink.columns] == ["s", "id"]
     assert isinstance(sink.query, Project)
     assert sink.query.names == ("id", "n", "s")
     assert text_of(sink.query.items[1].expr) == "7"
@@ -81,6 +83,26 @@ def test_an_epoch_fills_the_table_after_what_its_sinks_read(bench: Bench) -> Non
     assert [part.object.name for part in table.parts] == ["one", "two"]
     assert keys["one"] not in level
     assert all(part.committer == keys["t"] for part in table.parts)
+
+
+def test_a_table_may_get_columns_and_another_name(bench: Bench) -> None:
+    bench.bind("CREATE SINK k INTO t (id, s) AS SELECT n, s FROM a WITH (type = 'upsert')")
+    before = bench.catalog.objects["k"]
+    catalog = bench.catalog
+    for text in ("ALTER TABLE t ADD COLUMN more INT", "ALTER TABLE t RENAME TO named"):
+        (statement,) = parse(text, "x.sql", {})
+        assert isinstance(statement, st.Alter)
+        found = alter(statement, catalog).catalog
+        assert found is not None
+        catalog = found
+    sink, table = catalog.objects["k"], catalog.objects["named"]
+    assert isinstance(sink, Sink)
+    assert sink.into == table
+    assert sink.query.names == ("id", "n", "s", "more")
+    assert sink.columns == before.columns
+    assert explain_object(sink)[0].endswith("→ table named")
+    tasks = {task.key: task for task in make_plan(catalog).tasks}
+    assert [part.key for part in tasks["t#4"].parts] == [before.key]
 
 
 def test_a_table_is_needed_by_the_sinks_into_it(bench: Bench) -> None:
