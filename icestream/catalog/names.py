@@ -77,7 +77,7 @@ class Names:
         if isinstance(found, View):
             self.use(found)
             return Relation(found.key, found.name, columns, found.query)
-        return Relation(found.key, found.name, columns, versions=_in_iceberg(found))
+        return Relation(found.key, found.name, columns, versions=in_iceberg(found))
 
     def _metadata(self, name: st.Name) -> Relation:
         """ "name$snapshots" and the like."""
@@ -92,7 +92,7 @@ class Names:
                 place=name.place,
                 remedy=did_you_mean(of, METADATA) or f"the metadata of {before} is in {words}",
             )
-        if not _in_iceberg(found):
+        if not in_iceberg(found):
             raise SqlError(
                 f"{found.kind} {before} is not kept in an Iceberg table, so it has no ${of}",
                 place=name.place,
@@ -137,7 +137,7 @@ class Names:
         return {key: known.key for key, known in self.facts().items() if known.key is not None}
 
 
-def _in_iceberg(object: Object) -> bool:
+def in_iceberg(object: Object) -> bool:
     """Whether its rows are in an Iceberg table."""
     if isinstance(object, Source):
         return object.ingest.connector == "iceberg"

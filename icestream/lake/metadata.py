@@ -6,7 +6,17 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from icestream.functions.json import written
-from icestream.types import BIGINT, BOOLEAN, INTEGER, JSONB, TIMESTAMPTZ, VARCHAR, Type, backtick
+from icestream.types import (
+    BIGINT,
+    BOOLEAN,
+    INTEGER,
+    JSONB,
+    TIMESTAMPTZ,
+    VARCHAR,
+    Type,
+    backtick,
+    spark_type,
+)
 
 if TYPE_CHECKING:
     from icestream.lake.table import LakeTable
@@ -76,8 +86,8 @@ def metadata_text(table: LakeTable, of: str) -> str:
 
 def _column(of: str, name: str, type: Type, partitioned: bool) -> str:
     quoted = backtick(name)
-    if name == "partition" and not partitioned:
-        return f"CAST(NULL AS STRING) AS {quoted}"
+    if not partitioned and (name == "partition" or (of, name) == ("partitions", "spec_id")):
+        return f"CAST(NULL AS {spark_type(type)}) AS {quoted}"
     if name == "content":
         words = ", ".join(f"'{word}'" for word in _CONTENT[of])
         return f"element_at(array({words}), {quoted} + 1) AS {quoted}"

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from icestream import types as t
 from icestream.catalog.catalog import Catalog
 from icestream.catalog.graph import Feed
+from icestream.catalog.names import in_iceberg
 from icestream.catalog.objects import Object, Sink, Source
 from icestream.connectors.iceberg import SnapshotRanges, iceberg_table
 from icestream.errors import SqlError
@@ -43,6 +44,16 @@ def special_inputs(
     return found
 
 
+def iceberg_tables(
+    catalog: Catalog, lake: Lake, record: Record
+) -> Iterator[tuple[Object, LakeTable]]:
+    """The Iceberg tables behind objects, as far as there are some yet."""
+    reader = _Reader(catalog, lake, record)
+    for object in catalog:
+        if in_iceberg(object) and (isinstance(object, Source) or object.key in record.objects):
+            yield object, reader.table(object.name, object.key)
+
+
 class _Reader:
     """Finds tables and their snapshots for one query."""
 
@@ -72,7 +83,7 @@ class _Reader:
         object = self.objects.get(at.relation)
         if isinstance(object, Source):
             return self._source(object, snapshot)
-        return _as_now(table, java, snapshot, columns)
+        return under_columns_of_now(table, java, snapshot, columns)
 
     def _snapshot(self, name: str, at: AsOf, table: LakeTable, java: JavaObject) -> int:
         """The snapshot that is asked for, if it is there still."""
@@ -82,10 +93,11 @@ class _Reader:
                 return value
             raise _gone(f"{name} has no snapshot {value}", at, list(table.ancestry(java)))
         stands = self.record.objects.get(at.relation) if self.record else None
-        reached = stands is None  # what an unfinished epoch has committed is not there yet
+        newest = stands.snapshot if stands else None
+        reached = newest is None  # what an unfinished epoch has committed is not there yet
         kept: list[Snapshot] = []
         for snapshot in table.ancestry(java):
-            reached = reached or stands is None or snapshot.id == stands.snapshot
+            reached = reached or snapshot.id == newest
             if reached and snapshot.moment <= value:
                 return snapshot.id
             kept.append(snapshot)
@@ -123,7 +135,9 @@ class _Reader:
         return name
 
 
-def _as_now(table: LakeTable, java: JavaObject, snapshot: int, columns: Mapping[str, Type]) -> str:
+def under_columns_of_now(
+    table: LakeTable, java: JavaObject, snapshot: int, columns: Mapping[str, Type]
+) -> str:
     """The rows of a snapshot under the columns of now: those that it did not have are NULL, others keep their identity."""
     version = f"{table.sql} VERSION AS OF {snapshot}"
     then = java.snapshot(snapshot).schemaId()

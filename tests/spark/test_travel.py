@@ -15,6 +15,11 @@ import pytest
 from psycopg import errors
 from pyspark.sql import SparkSession
 
+from icestream import types as t
+from icestream.config import Home
+from icestream.engine import Engine
+from icestream.lake.catalogs import Lake
+from icestream.runtime.travel import under_columns_of_now
 from tests.engine import lake_table
 from tests.spark.test_serve import serving
 from tests.spark_session import spark
@@ -52,15 +57,14 @@ def test_every_version_of_a_history(spark: SparkSession, tmp_path: Path) -> None
             client.execute("FLUSH")
             history.append((*newest(client, "t"), dict(model)))
         by_id = "SELECT id, n FROM t FOR SYSTEM_VERSION AS OF %s"
-        by_time = "SELECT id, n FROM t FOR SYSTEM_TIME AS OF %s AS old"
-        both = """SELECT k, c, (SELECT count(*) FROM t FOR SYSTEM_TIME AS OF %s AS o WHERE o.n %% 3 = k)
-            FROM m FOR SYSTEM_TIME AS OF %s"""
+        both = """SELECT 'm', k, c FROM m FOR SYSTEM_TIME AS OF %s
+            UNION ALL SELECT 't', id, n FROM t FOR SYSTEM_TIME AS OF %s AS old"""
         for snapshot, moment, held in history:
             assert dict(client.execute(by_id, [snapshot])) == held  # type: ignore[arg-type]
-            assert dict(client.execute(by_time, [moment])) == held  # type: ignore[arg-type]
-            wanted = Counter(n % 3 for n in held.values())
+            counts = Counter(n % 3 for n in held.values())
+            wanted = [("m", *row) for row in counts.items()] + [("t", *row) for row in held.items()]
             found = client.execute(both, [moment, moment.isoformat()]).fetchall()
-            assert sorted(found) == sorted((k, c, c) for k, c in wanted.items())
+            assert sorted(found) == sorted(wanted)
         (first, _, before), (_, _, now) = history[0], history[-1]
         rows = client.execute(
             f"""SELECT id, a.n, b.n FROM t a FULL JOIN t FOR SYSTEM_VERSION AS OF {first} b USING (id)"""
@@ -68,10 +72,13 @@ def test_every_version_of_a_history(spark: SparkSession, tmp_path: Path) -> None
         assert sorted(rows) == sorted((id, now.get(id), before.get(id)) for id in {*now, *before})
         seconds = int(history[-1][1].timestamp()) + 1
         assert dict(client.execute(f"SELECT * FROM t FOR SYSTEM_TIME AS OF {seconds}")) == now  # type: ignore[arg-type]
-        client.execute("CREATE TABLE kept (id INT PRIMARY KEY, n INT)")
-        client.execute(f"INSERT INTO kept SELECT * FROM t FOR SYSTEM_VERSION AS OF {first}")
+        client.execute(f"INSERT INTO t SELECT * FROM t FOR SYSTEM_VERSION AS OF {first}")
         client.execute("FLUSH")
-        assert dict(client.execute("SELECT * FROM kept")) == before  # type: ignore[arg-type]
+        assert dict(client.execute("SELECT * FROM t")) == now | before  # type: ignore[arg-type]
+        client.execute("ALTER TABLE t ADD COLUMN more VARCHAR")
+        assert sorted(client.execute(f"SELECT * FROM t FOR SYSTEM_VERSION AS OF {first}")) == [
+            (*row, None) for row in sorted(before.items())
+        ]
         oldest = lake_table(tmp_path / "home", "public.t").metadata.snapshots[0].snapshot_id
         with pytest.raises(
             errors.Error, match=f"t has no snapshot 1; the oldest .* is {oldest} of 20"
@@ -116,6 +123,10 @@ def test_metadata_is_what_others_read(spark: SparkSession, tmp_path: Path) -> No
             """SELECT content, referenced_data_file, record_count FROM "t$files" WHERE content <> 'data'"""
         )
         assert [(c, f, n) for c, f, n in deletes] == [("position deletes", scanned[0].file_path, 1)]
+        files = client.execute(
+            "SELECT content, file_path FROM rw_iceberg_files WHERE source_name = 't'"
+        ).fetchall()
+        assert sorted(c for c, _ in files) == ["Data"] * len(scanned) + ["PositionDeletes"]
         history = client.execute(
             'SELECT snapshot_id, is_current_ancestor FROM "t$history"'
         ).fetchall()
@@ -137,3 +148,68 @@ def test_metadata_is_what_others_read(spark: SparkSession, tmp_path: Path) -> No
             "SELECT readable_metrics -> 'id' ->> 'upper_bound' FROM \"t$files\" WHERE content = 'data'"
         )
         assert metrics.fetchone() == ("5",)
+
+
+def sink(name: str, kind: str) -> str:
+    return f"""CREATE SINK {name}_out FROM {name} WITH (connector = 'iceberg', type = '{kind}', database.name = 'out',
+        table.name = '{name}', create_table_if_not_exists = 'true', commit_checkpoint_interval = 1)"""
+
+
+def test_sinks_and_iceberg_sources_have_versions_too(spark: SparkSession, tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    with serving(home, spark) as url, psycopg.connect(url, autocommit=True) as client:
+        client.execute("CREATE TABLE log (id INT) APPEND ONLY")
+        client.execute(sink("log", "append-only"))
+        client.execute("INSERT INTO log VALUES (1)")
+        client.execute("FLUSH")
+        client.execute(
+            "CREATE SOURCE back (id INT) WITH (connector = 'iceberg', database.name = 'out', table.name = 'log')"
+        )
+        first, _ = newest(client, "back")
+        client.execute("INSERT INTO log VALUES (2)")
+        client.execute("FLUSH")
+        assert newest(client, "back") == newest(client, "log_out") != first
+        old = f"SELECT id FROM back FOR SYSTEM_VERSION AS OF {first}"
+        assert client.execute(old).fetchall() == [(1,)]
+        assert sorted(client.execute("SELECT id FROM back")) == [(1,), (2,)]
+        theirs = {
+            n: lake_table(home, t) for n, t in (("log", "public.log"), ("log_out", "out.log"))
+        }
+        shown = client.execute(
+            "SELECT source_name, snapshot_id, timestamp_ms, summary FROM rw_iceberg_snapshots WHERE source_name <> 'back'"
+        ).fetchall()
+        epoch = datetime(1970, 1, 1, tzinfo=UTC)
+        wanted = [
+            (name, s.snapshot_id, epoch + timedelta(milliseconds=s.timestamp_ms))
+            for name, table in theirs.items()
+            for s in table.metadata.snapshots
+        ]
+        assert sorted(row[:3] for row in shown) == sorted(wanted)
+        assert all(row[3]["operation"] == "append" for row in shown)  # type: ignore[call-overload,index]
+        files = client.execute(
+            "SELECT source_name, content, file_path, record_count, file_size_in_bytes FROM rw_iceberg_files WHERE source_name <> 'back'"
+        ).fetchall()
+        assert sorted(files) == sorted(
+            (name, "Data", t.file.file_path, t.file.record_count, t.file.file_size_in_bytes)
+            for name, table in theirs.items()
+            for t in table.scan().plan_files()
+        )
+        types = {type for (type,) in client.execute("SELECT event_type FROM rw_event_logs")}
+        assert types == {"META_NODE_START", "RECOVERY", "CREATE_STREAM_JOB"}
+
+
+def test_columns_are_those_of_now(spark: SparkSession, tmp_path: Path) -> None:
+    with Engine(Home.at(tmp_path / "home"), application=spark) as engine:
+        engine.execute(
+            "CREATE TABLE t (id INT, n INT, gone INT); INSERT INTO t VALUES (1, 2, 3); FLUSH"
+        )
+        table = Lake(engine.spark).table("lake", "public", "t", owned=True)
+        head = table.head()
+        assert head is not None
+        for change in ("RENAME COLUMN n TO m", "ALTER COLUMN m TYPE BIGINT", "DROP COLUMN gone", "ADD COLUMN gone STRING"):  # fmt: skip
+            engine.spark.sql(f"ALTER TABLE {table.sql} {change}")
+        columns = {"id": t.INTEGER, "m": t.BIGINT, "gone": t.VARCHAR}
+        old = under_columns_of_now(table, table.load(), head.id, columns)
+        frame = engine.spark.sql(f"SELECT * FROM {old}")
+        assert frame.dtypes == [("id", "int"), ("m", "bigint"), ("gone", "string")]
+        assert [tuple(row) for row in frame.collect()] == [(1, 2, None)]
