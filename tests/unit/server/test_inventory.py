@@ -152,6 +152,8 @@ def test_lists(client: Client) -> None:
     assert client.execute("SHOW PARAMETERS").fetchall() == client.execute("SHOW ALL").fetchall()
     with pytest.raises(errors.InvalidSchemaName):
         client.execute("SHOW TABLES FROM nowhere")
+    with pytest.raises(errors.UndefinedObject):
+        client.execute("SHOW no_such_setting")
     for what in ("CLUSTER", "PROCESSLIST"):
         with pytest.raises(errors.FeatureNotSupported) as caught:
             client.execute(f"SHOW {what}")
