@@ -22,7 +22,6 @@ NOT_YET = (
     "ddl/replace.slt",
     "ddl/sink_into.slt",
     "dml/returning.slt",
-    "time_travel/snapshots.slt",
 )
 """Files with statements that the engine does not have yet. To be empty soon: one that passes fails here."""
 
