@@ -26,6 +26,7 @@ from icestream.connectors.iceberg_options import needs_aws
 from icestream.errors import FencedError, IcestreamError, NotSupportedError, SqlError
 from icestream.jobs import Job, Jobs
 from icestream.observe import status as observe
+from icestream.observe.events import Events
 from icestream.observe.report import EpochReport
 from icestream.plan.explain_stages import notices
 from icestream.result import Result
@@ -76,6 +77,7 @@ class Engine:
         """Whether statements come to a running pipeline: views are filled beside it then."""
         self._runs = 0
         self._telling = threading.Lock()
+        self.events = Events()
         self._owned = False
 
     def __enter__(self) -> Engine:
@@ -397,6 +399,7 @@ class Engine:
         self._cancel_over(doomed.values(), statement)
         if doomed:
             self._discard(doomed)
+            self.events.add("DROP_STREAM_JOB", kind=statement.kind, names=list(doomed))
         return Result(message=f"DROP {statement.kind.upper()}")
 
     def _cancel_over(self, doomed: Iterable[Object], statement: st.Drop) -> None:
@@ -472,6 +475,7 @@ class Engine:
                 self.settings,
                 self.home.indexes,
                 self.notice,
+                self.events.add,
             )
             known = {s.name for s in self.store.objects()}
             pipeline.open([o for o in self.catalog if o.name in known], self.store.plan)
@@ -496,6 +500,11 @@ class Engine:
         self._own()
         assert self.lock is not None
         return self.lock.incarnation
+
+    @property
+    def opened(self) -> Pipeline | None:
+        """The pipeline, if it is open."""
+        return self._pipeline
 
     def status(self) -> observe.Status:
         """The home's status as it was last written."""

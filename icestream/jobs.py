@@ -15,6 +15,7 @@ from icestream.catalog.objects import MaterializedView, Object
 from icestream.catalog.replace import check_replaceable, swapped
 from icestream.catalog.store import Store
 from icestream.errors import IcestreamError, SqlError
+from icestream.observe.events import Events
 from icestream.runtime.turns import Turns
 from icestream.sql.masking import mask_text
 
@@ -29,6 +30,7 @@ class Host(Protocol):
     store: Store
     catalog: Catalog
     turns: Turns
+    events: Events
 
     @property
     def notice(self) -> Callable[[str], None]:
@@ -159,6 +161,10 @@ class Jobs:
                 job.check()
                 if job.background:
                     self.host.notice(f"job {job.id} failed: {error}")
+                    reason = str(error).partition("\n")[0]
+                    self.host.events.add(
+                        "CREATE_STREAM_JOB_FAIL", definition=job.statement, error=reason
+                    )
             except IcestreamError as cancelled:
                 job.error = cancelled
         finally:

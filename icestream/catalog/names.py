@@ -12,14 +12,16 @@ from icestream.catalog.objects import (
     Connector,
     MaterializedView,
     Object,
+    Sink,
     Source,
     Table,
     View,
     dead_key,
 )
 from icestream.errors import NotSupportedError, Place, SqlError, did_you_mean
+from icestream.lake.metadata import METADATA, metadata_key, split_key
 from icestream.plan.linear import relations_read
-from icestream.plan.logical import Node
+from icestream.plan.logical import Node, Scan, walk
 from icestream.plan.query import Relation
 from icestream.plan.stages import Known
 from icestream.plan.watermarks import Closings, closings
@@ -67,13 +69,35 @@ class Names:
         """What a query may read under that name."""
         if name.schema == DEAD_LETTERS:
             fed = self.find(st.Name(name.name, None, name.place), Source, Table, Connector)
-            return Relation(dead_key(fed.key), str(name), DEAD_LETTER_COLUMNS)
+            return Relation(dead_key(fed.key), str(name), DEAD_LETTER_COLUMNS, versions=True)
+        if name.name not in self.objects and "$" in name.name:
+            return self._metadata(name)
         found = self.find(name, Source, Table, View, MaterializedView)
         columns = tuple((c.name, c.type) for c in found.columns if self._sees(found, c.name))
-        if not isinstance(found, View):
-            return Relation(found.key, found.name, columns)
-        self.use(found)
-        return Relation(found.key, found.name, columns, found.query)
+        if isinstance(found, View):
+            self.use(found)
+            return Relation(found.key, found.name, columns, found.query)
+        return Relation(found.key, found.name, columns, versions=in_iceberg(found))
+
+    def _metadata(self, name: st.Name) -> Relation:
+        """ "name$snapshots" and the like."""
+        before, _, of = name.name.rpartition("$")
+        found = self.find(
+            st.Name(before, name.schema, name.place), Source, Table, MaterializedView, Sink
+        )
+        if of not in METADATA:
+            words = ", ".join(f"${word}" for word in METADATA)
+            raise SqlError(
+                f'relation "{name}" does not exist',
+                place=name.place,
+                remedy=did_you_mean(of, METADATA) or f"the metadata of {before} is in {words}",
+            )
+        if not in_iceberg(found):
+            raise SqlError(
+                f"{found.kind} {before} is not kept in an Iceberg table, so it has no ${of}",
+                place=name.place,
+            )
+        return Relation(metadata_key(found.key, of), name.name, METADATA[of])
 
     def _sees(self, object: Object, column: str) -> bool:
         return self.reader is None or object.altered.added.get(column, 0) <= self.reader
@@ -111,6 +135,30 @@ class Names:
     def keys(self) -> dict[str, tuple[str, ...]]:
         """The keys of what has one."""
         return {key: known.key for key, known in self.facts().items() if known.key is not None}
+
+
+def in_iceberg(object: Object) -> bool:
+    """Whether its rows are in an Iceberg table."""
+    if isinstance(object, Source):
+        return object.ingest.connector == "iceberg"
+    if isinstance(object, Sink):
+        return object.connector == "iceberg"
+    return isinstance(object, Table | MaterializedView)
+
+
+def refuse_past(node: Node, what: str, place: Place | None) -> None:
+    """What is kept up to date reads relations as they are: not as they were, and not their metadata."""
+    for scan in walk(node):
+        if isinstance(scan, Scan) and scan.at is not None:
+            raise SqlError(
+                f"{what} cannot read {scan.name} as it was: that would never change",
+                place=scan.at.place,
+                remedy="SELECT reads versions; INSERT INTO … SELECT keeps what it read",
+            )
+        if isinstance(scan, Scan) and split_key(scan.relation) is not None:
+            raise NotSupportedError(
+                f"{what} over {scan.name}", place=place, remedy="SELECT reads metadata"
+            )
 
 
 def public(name: st.Name) -> None:

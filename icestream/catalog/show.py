@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import fnmatch
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Iterator
 
 from icestream.catalog.catalog import Catalog
 from icestream.catalog.keys import CONFLICTS
 from icestream.catalog.objects import (
+    DEAD_LETTERS,
     Connector,
+    Index,
     MaterializedView,
     Object,
     Sink,
@@ -38,6 +40,19 @@ KINDS = {
     "indexes": "index",
 }
 
+LISTS = {
+    "schemas": (DEAD_LETTERS, "public"),
+    "databases": ("dev",),
+    "users": ("root",),
+}
+ELSEWHERE = {
+    "cluster": "one process does it all; icestream status shows it",
+    "processlist": "SELECT * FROM pg_stat_activity",
+    "subscriptions": "icestream.connect(…).subscribe(…) follows a view from Python",
+    "cursors": "a cursor lives in the session that declared it",
+}
+"""What there is not to show, and where to look instead."""
+
 CONFLICT_WORDS = {rule: words for words, rule in CONFLICTS.items()}
 
 
@@ -51,29 +66,59 @@ def show(statement: st.Show | st.ShowCreate, catalog: Catalog) -> Result:
         return Result(columns=("Name", "Create Sql"), rows=[(f"public.{found.name}", text)])
     what = statement.what.lower()
     if what in KINDS:
-        names = [o.name for o in catalog if o.kind == KINDS[what]]
-        return Result(
-            columns=("Name",), rows=[(n,) for n in sorted(names) if _like(n, statement.like)]
-        )
+        return _objects(KINDS[what], statement, catalog)
     if what == "columns" and statement.name is not None:
-        return _columns(catalog.names().find(statement.name))
-    if what == "schemas":
-        return Result(columns=("Name",), rows=[("dead_letters",), ("public",)])
+        result = _columns(catalog.names().find(statement.name))
+        rows = [row for row in result.rows if like(str(row[0]), statement.like)]
+        return Result(columns=result.columns, rows=rows)
     if what == "paused":
         return Result(columns=("paused",), rows=[(str(catalog.store.paused).lower(),)])
-    if what == "databases":
-        return Result(columns=("Name",), rows=[("dev",)])
+    if what == "internal tables":
+        return _list(_hidden_tables(catalog), statement)
+    if what == "functions":
+        return Result(columns=("Name", "Arguments", "Return Type", "Language", "Link"))
+    if what in LISTS:
+        return _list(LISTS[what], statement)
+    if what in ELSEWHERE:
+        remedy = ELSEWHERE[what]
+        raise NotSupportedError(f"SHOW {what.upper()}", place=statement.place, remedy=remedy)
+    return _settings(what, statement, catalog)
+
+
+def _objects(kind: str, statement: st.Show, catalog: Catalog) -> Result:
+    """The objects of a kind, in a schema; the indexes on a table."""
+    found = [o for o in catalog if o.kind == kind]
+    if kind == Index.kind and statement.name is not None:
+        on = catalog.names().find(statement.name, Table, MaterializedView)
+        found = [o for o in found if on.key in o.depends]
+    elif statement.name is not None:
+        schema = str(statement.name)
+        if schema not in LISTS["schemas"]:
+            raise SqlError(f'schema "{schema}" does not exist', place=statement.name.place)
+        found = [o for o in found if o.schema == schema]
+    return _list((o.name for o in found), statement)
+
+
+def _hidden_tables(catalog: Catalog) -> Iterator[str]:
+    """The tables in which views and sinks keep what their queries need."""
+    for object in catalog:
+        if isinstance(object, MaterializedView | Sink):
+            own = (s.relation for s in object.stages if s.relation != object.key)
+            yield from (hidden_table(object, relation) for relation in own)
+
+
+def _settings(what: str, statement: st.Show, catalog: Catalog) -> Result:
+    """SHOW ALL, SHOW PARAMETERS, or one setting."""
     settings = {name: v.default for name, v in VARIABLES.items()} | catalog.store.settings()
-    if what == "all":
+    if what in ("all", "parameters"):
         rows = [(n, v, VARIABLES[n].note if n in VARIABLES else "") for n, v in settings.items()]
-        return Result(columns=("Name", "Setting", "Description"), rows=sorted(rows))
+        shown = sorted(row for row in rows if like(row[0], statement.like))
+        return Result(columns=("Name", "Setting", "Description"), rows=list(shown))
     if what in settings:
         return Result(columns=(what,), rows=[(settings[what],)])
-    known = [*KINDS, "columns", "jobs", "schemas", "databases", "all", *settings]
-    if what in ("cluster", "processlist", "subscriptions", "functions", "cursors"):
-        raise NotSupportedError(f"SHOW {what.upper()}", place=statement.place)
+    known = [*KINDS, "columns", "jobs", "internal tables", "functions", "all", *LISTS, *settings]
     raise SqlError(
-        f"there is nothing called {what!r} to show",
+        f'unrecognized configuration parameter "{what}"',
         place=statement.place,
         remedy=did_you_mean(what, known) or "SHOW " + ", ".join(KINDS),
         code="42704",
@@ -191,7 +236,15 @@ def _columns(object: Object) -> Result:
     return Result(columns=("Name", "Type", "Not Null", "Generated"), rows=list(rows))
 
 
-def _like(name: str, pattern: str | None) -> bool:
+def _list(names: Iterable[str], statement: st.Show) -> Result:
+    rows = [(name,) for name in sorted(names) if like(name, statement.like)]
+    return Result(columns=("Name",), rows=list(rows))
+
+
+def like(name: str, pattern: str | None) -> bool:
+    """Whether a name is LIKE a pattern; any is without one."""
     if pattern is None:
         return True
-    return fnmatch.fnmatchcase(name, pattern.replace("%", "*").replace("_", "?"))
+    wild = {"%": ".*", "_": "."}
+    text = "".join(wild.get(c) or re.escape(c) for c in pattern)
+    return re.fullmatch(text, name, re.S) is not None

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from icestream.catalog import into
 from icestream.catalog.keys import sink_key
-from icestream.catalog.names import Names, distinct, public
+from icestream.catalog.names import Names, distinct, public, refuse_past
 from icestream.catalog.objects import DEAD_LETTERS, MaterializedView, Sink, Source, View
 from icestream.catalog.settings import connection_key, connector_name, settings_of, with_connection
 from icestream.connectors.base import Column, SinkConnector
@@ -40,6 +40,7 @@ def bind_view(statement: st.CreateView, id: int, names: Names) -> View | Materia
     what = f"{'materialized ' if statement.materialized else ''}view {statement.name.name}"
     settings_of(statement.options, (), what, names, statement.place)
     node = bind_query(statement.query, names.relation)
+    refuse_past(node, what, statement.place)
     columns = _output(node, statement.columns, what, statement.place)
     depends = relations_read(node)
     if not statement.materialized:
@@ -71,7 +72,7 @@ def bind_sink(statement: st.CreateSink, id: int, names: Names) -> Sink:
     if statement.format is not None:
         written = _sink_format(statement.format, connector, what, names)
         forced |= bool(written.get("force_append_only"))
-    node = _query(statement, names)
+    node = _query(statement, names, what)
     columns = _output(node, (), what, statement.place)
     if connector.check_columns is not None:
         connector.check_columns(settings, columns)
@@ -121,7 +122,7 @@ def _bind_into(statement: st.CreateSink, id: int, names: Names) -> Sink:
     table = into.target(statement, names, what)
     settings = settings_of(statement.options, into.OPTIONS, what, names, place)
     adds = into.only_adds(settings, table, place)
-    node = _query(statement, names)
+    node = _query(statement, names, what)
     columns = _output(node, (), what, place)
     read = relations_read(node)
     _check_letters(node, what, place)
@@ -158,12 +159,15 @@ def _bind_into(statement: st.CreateSink, id: int, names: Names) -> Sink:
     )  # fmt: skip
 
 
-def _query(statement: st.CreateSink, names: Names) -> Node:
+def _query(statement: st.CreateSink, names: Names, what: str) -> Node:
     """What the sink reads."""
     if statement.query is not None:
-        return bind_query(statement.query, names.relation)
-    assert statement.from_name is not None
-    return _scan(names.relation(statement.from_name))
+        node = bind_query(statement.query, names.relation)
+    else:
+        assert statement.from_name is not None
+        node = _scan(names.relation(statement.from_name))
+    refuse_past(node, what, statement.place)
+    return node
 
 
 def _check_letters(node: Node, what: str, place: Place) -> None:

@@ -7,7 +7,6 @@ end; later ones the rows appended since. A snapshot that changes or deletes rows
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame
@@ -78,6 +77,13 @@ def use_spec(lake: Lake, spec: CatalogSpec, what: str) -> str:
             system.setProperty(name, value)
     lake.use(spec)
     return spec.name
+
+
+def iceberg_table(lake: Lake, settings: Settings) -> LakeTable:
+    """The table that the options name, in a catalog that is made known to the session; it need not exist yet."""
+    catalog = use_catalog(lake, settings)
+    namespace = settings.string("database.name").split(".")
+    return lake.table(catalog, *namespace, settings.string("table.name"), owned=False)
 
 
 class SnapshotRanges(Source):
@@ -195,9 +201,7 @@ def _number(snapshot: Snapshot, key: str) -> int:
 def open_source(context: Context) -> Source:
     """The table that the options name; it must exist."""
     settings = context.settings
-    catalog = use_catalog(context.lake, settings)
-    namespace: Any = settings.string("database.name").split(".")
-    table = context.lake.table(catalog, *namespace, settings.string("table.name"), owned=False)
+    table = iceberg_table(context.lake, settings)
     if not context.lake.exists(table):
         raise ConnectorError(
             f"source {context.name}: table {'.'.join(table.parts[1:])} does not exist",

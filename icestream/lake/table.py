@@ -37,12 +37,20 @@ class Snapshot:
     parent: int | None
     operation: str
     summary: Mapping[str, str]
+    committed: int = 0
+    """Milliseconds since 1970."""
 
     @property
     def stamp(self) -> Stamp | None:
         """The stamp, if a pipeline of icestream made this snapshot."""
         text = self.summary.get(STAMP)
         return Stamp.from_json(text) if text else None
+
+    @property
+    def moment(self) -> int:
+        """When it holds from, in milliseconds: the time of its epoch, which is the same in all tables; else of its commit."""
+        stamp = self.stamp
+        return self.committed if stamp is None or stamp.fence else stamp.time // 1000
 
 
 class HeadMoved(Exception):
@@ -105,7 +113,8 @@ class LakeTable:
         while current is not None:
             raw = json.loads(self.jvm.iceberg.SnapshotParser.toJson(current))
             parent, summary = raw.get("parent-snapshot-id"), raw["summary"]
-            yield Snapshot(raw["snapshot-id"], parent, summary.pop("operation"), summary)
+            operation, committed = summary.pop("operation"), raw["timestamp-ms"]
+            yield Snapshot(raw["snapshot-id"], parent, operation, summary, committed)
             current = java.snapshot(parent) if parent is not None else None
             if current is None and parent is not None:
                 current = _stamped_before(java, raw.get("sequence-number", 0))

@@ -43,7 +43,8 @@ def line(node: Node) -> str:
     """One node without its inputs."""
     match node:
         case Scan():
-            return f"Scan {quote(node.name)} ({_items(node.items)})"
+            at = f" as of {text(node.at.expr)}" if node.at else ""
+            return f"Scan {quote(node.name)}{at} ({_items(node.items)})"
         case Values(outputs=()):
             return "Values (one row without columns)"
         case Values():

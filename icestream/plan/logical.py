@@ -9,12 +9,13 @@ writes it as a batch query, the delta rules maintain it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any, TypeVar
 from typing import Literal as Choice
 
 from icestream import types as t
+from icestream.errors import Place
 from icestream.functions.expressions import (
     AggregateCall,
     Call,
@@ -106,8 +107,18 @@ def _inside(value: Any, kind: type[T]) -> Iterator[T]:
     elif isinstance(value, tuple):
         for part in value:
             yield from _inside(part, kind)
-    elif isinstance(value, Item | Sort):
+    elif isinstance(value, Item | Sort | AsOf):
         yield from _inside(value.expr, kind)
+
+
+@dataclass(frozen=True)
+class AsOf:
+    """The version of a relation that is read: of type bigint the id of a snapshot, of type timestamptz a moment."""
+
+    relation: str
+    expr: Expr
+    """Reads no columns."""
+    place: Place = field(compare=False, repr=False)
 
 
 @dataclass(frozen=True)
@@ -115,8 +126,11 @@ class Scan(Node):
     """All rows of a relation. Each item names a stored column, and what it is called in the plan."""
 
     relation: str
+    """Its key; for a version of it, one that no other version has."""
     name: str
     items: tuple[Item, ...]
+    at: AsOf | None = None
+    """None: as it is now."""
 
     def _columns(self) -> tuple[OutColumn, ...]:
         return tuple(i.column for i in self.items)

@@ -29,6 +29,8 @@ class Relation:
     name: str
     columns: tuple[tuple[str, Type], ...]
     query: Node | None = None
+    versions: bool = False
+    """Whether it can be read as it was."""
 
 
 Relations = Callable[[Name], Relation]

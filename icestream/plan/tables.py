@@ -16,8 +16,18 @@ from icestream.plan.decorrelate import decorrelate
 from icestream.plan.joins import crossed, joined, kind_of, on_condition, refuse_twice
 from icestream.plan.logical import ONE_ROW, Filter, Item, Join, Node, Project, Scan, walk
 from icestream.plan.rewrite import kept, refs
-from icestream.plan.scope import Context, FromScope, Output, Source, Visible, with_aliases
+from icestream.plan.scope import (
+    Context,
+    FromScope,
+    Output,
+    Relation,
+    Source,
+    Visible,
+    with_aliases,
+)
 from icestream.plan.table_functions import function, is_function, is_window, on_true, window
+from icestream.plan.text import text
+from icestream.plan.travel import as_of
 from icestream.sql.statements import Name
 
 
@@ -99,7 +109,7 @@ def _windowed(tree: exp.Expression, ctx: Context) -> Source:
 
 
 def _named(tree: exp.Table, ctx: Context) -> Source:
-    known = ("this", "db", "alias", "joins", "catalog", "only")
+    known = ("this", "db", "alias", "joins", "catalog", "only", "version")
     for key, value in tree.args.items():
         if value and is_current(tree):
             raise SqlError(
@@ -107,23 +117,22 @@ def _named(tree: exp.Table, ctx: Context) -> Source:
                 place=ctx.place_of(tree),
                 remedy="it stands right after the relation on the right of a JOIN … ON",
             )
-        if value and key in ("version", "when"):
-            raise NotSupportedError(
-                "a table as of a moment (FOR SYSTEM_TIME AS OF)", place=ctx.place_of(tree)
-            )
         if value and key not in known:
             raise NotSupportedError(f"{key} on a relation in FROM", place=ctx.place_of(tree))
     name = tree.name
     if not tree.db and name in ctx.ctes:
+        as_of(tree, Relation("", name, ()), ctx)
         return aliased(tree, renamed(ctx.ctes[name](), ctx), name, ctx)
     found = ctx.relations(Name(name, tree.db or None, ctx.place_of(tree)))
     names = tuple(n for n, _ in found.columns)
+    at = as_of(tree, found, ctx)
     if found.query is not None:
         for node in walk(found.query):
             ctx.names.reserve(node.names)
         return aliased(tree, renamed(Output(found.query, names), ctx), name, ctx)
     items = tuple(Item(ctx.names.fresh(n), ColumnRef(type, n)) for n, type in found.columns)
-    return aliased(tree, Output(Scan(found.key, found.name, items), names), name, ctx)
+    key = f"{found.key}@{text(at.expr)}" if at else found.key
+    return aliased(tree, Output(Scan(key, found.name, items, at), names), name, ctx)
 
 
 def _derived(tree: exp.Expression, ctx: Context) -> Source:

@@ -82,8 +82,10 @@ class Pipeline:
         settings: EngineSettings,
         indexes: Path,
         notice: Callable[[str], None] = lambda text: None,
+        event: Callable[..., None] = lambda type, **info: None,
     ) -> None:
         self.lake = lake
+        self.event = event
         self.indexes = indexes
         self.id = pipeline
         self.incarnation = incarnation
@@ -271,6 +273,7 @@ class Pipeline:
         faults.reach("recovery-fenced")
         self._roll_forward(stamps)
         self._interrupted = False
+        self.event("RECOVERY", epoch=self.record.epoch, incarnation=self.incarnation)
 
     def _fence(self) -> dict[str, Stamp]:
         """Fence the tables that the record knows; gives the newest stamp of each."""
@@ -468,6 +471,9 @@ class Pipeline:
                     raise
                 wait = min(0.5 * 2**failures, MAX_BACKOFF)
                 self.notice(f"{_first_line(error)}; trying again in {wait:g} s")
+                self.event(
+                    "COLLECT_BARRIER_FAIL", epoch=self.record.epoch + 1, error=_first_line(error)
+                )
                 stop.wait(wait)
                 continue
             failures = 0
@@ -566,6 +572,7 @@ class Pipeline:
     def _feed_failed(self, key: str, error: ConnectorError) -> None:
         if self.failed_feeds.get(key) != error.message:
             self.notice(f"{error.message}; the others go on")
+            self.event("SOURCE_FAIL", source=key.partition("#")[0], error=error.message)
             self.failed_feeds[key] = error.message
 
     def _limit(self) -> int:

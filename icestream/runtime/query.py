@@ -21,6 +21,7 @@ from icestream.plan.query import bind_query
 from icestream.plan.spark import render
 from icestream.result import Result
 from icestream.runtime.feeds import OpenFeed
+from icestream.runtime.travel import special_inputs
 from icestream.sql.statements import Query
 from icestream.types import Type, backtick
 
@@ -65,7 +66,10 @@ def frame_of(node: Node, catalog: Catalog, spark: SparkSession) -> DataFrame:
     lake = Lake(spark)
     log = EpochLog.of(lake)
     record = log.newest() if lake.exists(log.table) else None
-    inputs = {key: _input(key, catalog, lake, record) for key in relations_read(node)}
+    inputs = special_inputs(node, catalog, lake, record)
+    for key in relations_read(node):
+        if key not in inputs:
+            inputs[key] = _input(key, catalog, lake, record)
     return spark.sql(render(node, inputs))
 
 

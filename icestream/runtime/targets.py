@@ -12,7 +12,7 @@ from icestream.catalog.graph import Task
 from icestream.catalog.objects import Connector, Sink, hidden_table
 from icestream.connectors.base import Column, Context
 from icestream.connectors.base import Sink as OutsideSink
-from icestream.connectors.iceberg import use_catalog
+from icestream.connectors.iceberg import iceberg_table
 from icestream.connectors.iceberg_sink import order_clause, partition_clause
 from icestream.connectors.registry import sink_connector
 from icestream.errors import SqlError
@@ -37,9 +37,7 @@ def open_target(task: Task, lake: Lake) -> Target:
     if not isinstance(object, Sink):
         return lake.table(LAKE, object.schema, object.name, owned=True)
     if object.connector == "iceberg":
-        catalog = use_catalog(lake, object.settings)
-        namespace = object.settings.string("database.name").split(".")
-        return lake.table(catalog, *namespace, object.settings.string("table.name"), owned=False)
+        return iceberg_table(lake, object.settings)
     connector = sink_connector(object.connector)
     assert connector.open is not None
     return connector.open(

@@ -6,22 +6,28 @@ complete epoch.
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Callable
+from datetime import UTC, datetime
+from functools import partial
 
 from icestream.catalog.objects import Broken, Index, Object, Sink, Source, Table
 from icestream.engine import Engine
+from icestream.errors import IcestreamError
 from icestream.jobs import Job
 from icestream.observe.report import EpochReport
 from icestream.result import Result
+from icestream.server import inventory
 from icestream.server.backend import VERSION, Client, Notice
+from icestream.server.inventory import FIRST_OID
 from icestream.server.relations import Model, SystemRelations
 from icestream.server.relations import model as system
 from icestream.server.session import EngineSession
+from icestream.sql.masking import mask_text
 
 VERSION_NUMBER = "{}{:02}{:02}".format(*map(int, VERSION.split(".")))
-FIRST_OID = 16_384
-"""OIDs below are PostgreSQL's own."""
+CREATE = re.compile(r"\s*create\b", re.I)
 
 
 class Service:
@@ -32,7 +38,15 @@ class Service:
     ) -> None:
         self.engine = engine
         self.report = report
-        self.system = SystemRelations(self.model)
+        self._sessions: dict[EngineSession, datetime] = {}
+        costly: dict[str, Callable[[], object]] = {
+            "activity": self._activity,
+            "snapshots": partial(inventory.snapshots, engine),
+            "files": partial(inventory.files, engine),
+            "jobs": partial(inventory.jobs, engine),
+            "events": partial(inventory.events, engine),
+        }
+        self.system = SystemRelations(self.model, costly)
         self.failed: BaseException | None = None
         """What ended the pipeline, if something did."""
         self._stop = threading.Event()
@@ -43,6 +57,7 @@ class Service:
 
     def start(self) -> None:
         """Recover, and run what the home knows."""
+        self.engine.events.add("META_NODE_START", version=VERSION)
         self.engine.open()
         self.engine.live = True
         self.engine.resume_jobs()
@@ -57,7 +72,13 @@ class Service:
 
     def open(self, client: Client) -> EngineSession:
         """A session for a client."""
-        return EngineSession(self, client)
+        session = EngineSession(self, client)
+        self._sessions[session] = datetime.now(UTC)
+        return session
+
+    def leave(self, session: EngineSession) -> None:
+        """The client of a session is gone."""
+        self._sessions.pop(session, None)
 
     def execute(
         self, sql: str, on_job: Callable[[Job], None] = lambda job: None
@@ -68,6 +89,13 @@ class Service:
         try:
             (result,) = self.engine.execute(sql, env={}, on_job=on_job)
             return result, tuple(found)
+        except IcestreamError as error:
+            if CREATE.match(sql):
+                text = mask_text(sql.strip())
+                self.engine.events.add(
+                    "CREATE_STREAM_JOB_FAIL", definition=text, error=error.message
+                )
+            raise
         finally:
             self._telling.notices = None
 
@@ -83,6 +111,7 @@ class Service:
             self.engine.run(self._stop, report=self.report)
         except BaseException as error:
             self.failed = error
+            self.engine.events.add("PIPELINE_FAIL", error=str(error).partition("\n")[0])
             self._quiet(f"the pipeline has stopped: {error}")
 
     # -- what clients see of the system ----------------------------------------------------------
@@ -101,6 +130,20 @@ class Service:
                 system.Setting("server_version", VERSION),
                 system.Setting("server_version_num", VERSION_NUMBER),
             ),
+        )
+
+    def _activity(self) -> tuple[system.Activity, ...]:
+        """The sessions that are open."""
+        return tuple(
+            system.Activity(
+                client.process,
+                client.user,
+                client.database,
+                client.parameters.get("application_name", ""),
+                client.address or None,
+                started,
+            )
+            for client, started in [(s.client, at) for s, at in self._sessions.copy().items()]
         )
 
     def _shown(self, object: Object) -> system.Object:

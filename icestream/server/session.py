@@ -196,6 +196,7 @@ class EngineSession:
     def close(self) -> None:
         """See `Session.close`."""
         self._cursors.clear()
+        self.service.leave(self)
 
     # -- statements ------------------------------------------------------------------------------
 

@@ -2,7 +2,8 @@
 
 sqlglot turns what it does not know into an opaque `Command` with a warning, and cuts whole statements
 (SHOW …) into one token. Here both are off: every word is a token, and what cannot be parsed is a
-`ParseError` that carries the offset of the offending token. Session windows are added, in both forms.
+`ParseError` that carries the offset of the offending token. Session windows are added, in both
+forms, and FOR SYSTEM_VERSION AS OF.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from sqlglot.errors import ParseError
 from sqlglot.tokens import Token as RawToken
 from sqlglot.tokens import TokenType
 
+_UNITS = ("SECOND", "MINUTE", "HOUR", "DAY", "MONTH", "YEAR")
 _TEMPLATE_MARKS = ("/*+", "{%", "%}", "{{+", "{{-", "+}}", "-}}", "{#", "#}")
 
 
@@ -47,6 +49,20 @@ class Dialect(RisingWave):  # type: ignore[misc]
             if self._index == before and whole.is_string:
                 made.set("this", whole)
                 made.set("unit", None)
+            return made
+
+        VERSION_PHRASES: ClassVar[dict[tuple[str, ...], str]] = {
+            **RisingWave.Parser.VERSION_PHRASES,
+            ("FOR", "SYSTEM_VERSION"): "VERSION",
+        }
+
+        def _parse_version(self) -> Any:
+            """Take the unit of `now() - '10' SECOND` along, as if INTERVAL stood before it."""
+            made = super()._parse_version()
+            moment = made and made.args.get("expression")
+            if isinstance(moment, exp.Sub) and moment.expression.is_string:
+                unit = self._match_texts(_UNITS) and exp.var(self._prev.text.upper())
+                moment.set("expression", exp.Interval(this=moment.expression, unit=unit or None))
             return made
 
         def _parse_partition_and_order(self) -> Any:

@@ -20,7 +20,6 @@ FILES = {str(file.relative_to(ROOT)): file for file in sorted(ROOT.rglob("*.slt"
 NOT_YET = (
     "cursors/subscription.slt",
     "dml/returning.slt",
-    "time_travel/snapshots.slt",
 )
 """Files with statements that the engine does not have yet. To be empty soon: one that passes fails here."""
 

@@ -21,8 +21,8 @@ from icestream.sql import statements as st
 ROOT = Path(__file__).parents[1] / "slt"
 FILES = sorted(ROOT.rglob("*.slt"))
 VARIABLES = {"before": "1", "moment": "2024-01-01 00:00:00+00"}
-# What is not in the grammar of queries yet, or no object of the catalog.
-SYSTEM = re.compile(r"information_schema\.|pg_catalog\.|rw_catalog\.|\w\$\w|SYSTEM_VERSION")
+# What is no object of the catalog.
+SYSTEM = re.compile(r"information_schema\.|pg_catalog\.|rw_catalog\.|\w\$\w")
 
 
 class Names:
@@ -42,7 +42,7 @@ class Names:
             case st.CreateTable(name=name) if name.name not in self.relations:
                 columns = tuple((c.name, c.type) for c in statement.columns if c.type)
                 keys = statement.primary_key or tuple(c.name for c in statement.columns if c.primary_key)  # fmt: skip
-                self.relations[name.name] = Relation(name.name, name.name, columns)
+                self.relations[name.name] = Relation(name.name, name.name, columns, versions=True)
                 self.facts[name.name] = Known(keys or None, grows=False)
             case st.CreateView(name=name):
                 node = bind_query(statement.query, self.relation)

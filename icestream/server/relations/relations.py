@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from typing import Any
 
@@ -21,6 +21,7 @@ from icestream.server.relations.inference import relation_of
 from icestream.server.relations.model import Model, Session
 from icestream.server.relations.rewrite import Rewritten, array_items, rewrite
 from icestream.server.relations.schema import SCHEMAS, relations
+from icestream.server.relations.tables import RESTLESS, STORED
 from icestream.types import Type
 
 _log = logging.getLogger(__name__)
@@ -62,11 +63,22 @@ class Result:
 
 
 class SystemRelations:
-    """Answers queries over system relations. The model is asked for before each; threads may share one object."""
+    """Answers queries over system relations. The model is asked for before each; threads may share one object.
 
-    def __init__(self, model: Callable[[], Model]) -> None:
+    Parts of it that are `costly` to make are asked for only when a query names a relation that shows them.
+    """
+
+    def __init__(
+        self, model: Callable[[], Model], costly: Mapping[str, Callable[[], Any]] | None = None
+    ) -> None:
         self._model = model
+        self._costly = costly or {}
         self._database = SystemDatabase()
+
+    def _current(self, sql: str) -> Model:
+        named = {part for name in RESTLESS if name in sql for part in STORED[name][1]}
+        asked = {part: ask() for part, ask in self._costly.items() if part in named}
+        return replace(self._model(), **asked) if asked else self._model()
 
     def query(
         self,
@@ -81,7 +93,7 @@ class SystemRelations:
         """
         rewritten = _rewritten(sql)
         values = _values(rewritten, parameters)
-        with self._database.cursor(self._model(), session, rewritten.sql) as cursor:
+        with self._database.cursor(self._current(rewritten.sql), session, rewritten.sql) as cursor:
             if running:
                 running(cursor.interrupt)
             columns, rows = _run(cursor, rewritten, values)
@@ -98,7 +110,7 @@ class SystemRelations:
             rewritten.outputs,
             rewritten.settings,
         )
-        with self._database.cursor(self._model(), session, rewritten.sql) as cursor:
+        with self._database.cursor(self._current(rewritten.sql), session, rewritten.sql) as cursor:
             columns, _ = _run(cursor, empty, [None] * len(rewritten.parameters))
         return Description(tuple(map(ours, rewritten.parameters)), columns)
 

@@ -68,8 +68,6 @@ WRONG = [
     (f"WITH x AS (SELECT 1 AS id) SELECT 1 FROM orders o JOIN »x {NOW} ON o.id = x.id", SqlError, '"x" is a query', "a materialized view"),
     (f"SELECT (SELECT 1 FROM orders o JOIN »customers {NOW} c ON o.id = c.id)", NotSupportedError, "a temporal join in a subquery", "FROM"),
     (f"SELECT 1 FROM orders o JOIN customers {NOW} c ON »o.id IN (SELECT 1)", NotSupportedError, "a subquery in the ON of a temporal join", None),
-    ("SELECT 1 FROM orders o JOIN »customers FOR SYSTEM_TIME AS OF '2026-01-01' c ON o.id = c.id", NotSupportedError, "a table as of a moment", None),
-    ("SELECT 1 FROM »orders FOR SYSTEM_TIME AS OF '2026-01-01'", NotSupportedError, "a table as of a moment", None),
 ]  # fmt: skip
 
 
