@@ -1,0 +1,41 @@
+"""What the engine answers to a statement → what a client is told."""
+
+from __future__ import annotations
+
+import re
+
+from icestream.result import Result
+from icestream.server.backend import Column, Notice, Outcome
+from icestream.sql import statements as st
+from icestream.types import VARCHAR
+
+Changing = st.Insert | st.Update | st.Delete
+
+
+def outcome(parsed: st.Statement, result: Result, notices: tuple[Notice, ...]) -> Outcome:
+    """A result with the tag that PostgreSQL would give; what it says beyond that is a notice."""
+    changes = isinstance(parsed, Changing)
+    if changes and not result.columns:
+        return Outcome(result.message or "", notices=notices)
+    if result.columns:
+        columns = tuple(Column(name, VARCHAR) for name in result.columns)
+        rows = [[None if v is None else str(v) for v in row] for row in result.rows]
+        tag = result.message if changes and result.message else "SELECT"
+        return Outcome(tag, columns, rows, notices)
+    message = result.message or ""
+    tag = _tag(parsed)
+    more = message.removeprefix(tag).strip()
+    if more and not more.isidentifier():
+        notices = (*notices, Notice(message))
+    return Outcome(tag, notices=notices)
+
+
+def _tag(parsed: st.Statement) -> str:
+    """CreateMaterializedView → CREATE MATERIALIZED VIEW."""
+    words = re.findall(r"[A-Z][a-z]*", type(parsed).__name__)
+    text = " ".join(words).upper()
+    if isinstance(parsed, st.CreateView) and parsed.materialized:
+        return "CREATE MATERIALIZED VIEW"
+    if isinstance(parsed, st.Drop | st.Alter):
+        return f"{text} {parsed.kind.upper()}"
+    return "SET" if isinstance(parsed, st.SetVariable) else text
