@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
 
 INSERT, DELETE = "insert", "delete"
 POLL = 0.2
-"""Seconds between two looks for a new epoch."""
+"""Seconds between two looks for a new epoch, should nobody tell of one."""
 
 
 def connect(
@@ -134,28 +133,25 @@ class Database:
 
         From the beginning (its rows come first), or since a position; for ever, or, if not to `follow`, up to now.
         """
-        from icestream.lake.catalogs import Lake
-        from icestream.lake.log import EpochLog
+        from icestream.runtime.subscription import Follower
 
         object = self.engine.catalog.names().find(st.Name(name))
         if not isinstance(object, MaterializedView | Table):
             raise SqlError(f"{name} is a {object.kind}: it has no rows of its own")
-        lake = Lake(self.engine.spark)
-        log = EpochLog.of(lake)
-        columns = [c.name for c in object.columns]
-        at = since
+        follower = Follower(object, self.engine.spark, since)
+        names = [c.name for c in object.columns]
         while not self._stop.is_set():
-            record = log.newest()
-            found = None if record is None else record.objects.get(object.key)
-            if record is not None and found is not None and found.snapshot not in (None, at):
-                assert found.table is not None
-                table = lake.table(*found.table.split(".", 2), owned=True)
-                yield from _between(table, at, found.snapshot, record.epoch, columns)
-                at = found.snapshot
-            elif not follow:
+            before = follower.at
+            for change in follower.changes():
+                op = INSERT if change.op.endswith("Insert") else DELETE
+                row = dict(zip(names, change.values, strict=True))
+                yield Change(op, row, change.epoch, change.position)
+            if follower.at != before:
+                continue
+            if not follow:
                 return
-            else:
-                self._stop.wait(POLL)
+            with self.engine.advanced:
+                self.engine.advanced.wait(POLL)
 
     def close(self) -> None:
         """Stop at the end of the epoch, and close the home."""
@@ -163,16 +159,3 @@ class Database:
         if self._loop is not None:
             self._loop.join()
         self.engine.close()
-
-
-def _between(
-    table: Any, start: int | None, end: int, epoch: int, columns: list[str]
-) -> Iterator[Change]:
-    from icestream.lake import changes
-    from icestream.lake.fold import OFFSET, OP
-
-    with ExitStack() as held:
-        frame = changes.delta(table, start, end, held).orderBy(OFFSET, OP)
-        for row in frame.toLocalIterator():
-            op = INSERT if row[OP] > 0 else DELETE
-            yield Change(op, {name: row[name] for name in columns}, epoch, end)

@@ -36,6 +36,7 @@ KINDS = {
     "connectors": "connector",
     "secrets": "secret",
     "indexes": "index",
+    "subscriptions": "subscription",
 }
 
 CONFLICT_WORDS = {rule: words for words, rule in CONFLICTS.items()}
@@ -70,7 +71,7 @@ def show(statement: st.Show | st.ShowCreate, catalog: Catalog) -> Result:
     if what in settings:
         return Result(columns=(what,), rows=[(settings[what],)])
     known = [*KINDS, "columns", "jobs", "schemas", "databases", "all", *settings]
-    if what in ("cluster", "processlist", "subscriptions", "functions", "cursors"):
+    if what in ("cluster", "processlist", "functions", "cursors"):
         raise NotSupportedError(f"SHOW {what.upper()}", place=statement.place)
     raise SqlError(
         f"there is nothing called {what!r} to show",

@@ -28,6 +28,7 @@ from icestream.server.cursors import Cursors
 from icestream.server.relations import Session as Asker
 from icestream.server.relations import is_about_the_system
 from icestream.server.settings import Settings, is_own, shown
+from icestream.server.subscribed import SubscriptionCursor
 from icestream.sql import parse
 from icestream.sql import statements as st
 from icestream.types import VARCHAR, Type
@@ -43,6 +44,7 @@ OWN = re.compile(
     r"unlisten|close|declare|fetch|set|show)\b",
     re.I,
 )
+CURSORS = re.compile(r"show\s+(?P<subscription>subscription\s+)?cursors\b", re.I)
 BEGINS, ENDS = ("begin", "start transaction"), ("commit", "end", "rollback", "abort")
 BATCH = 1_000
 NOTHING: Mapping[str, str] = {}
@@ -75,7 +77,7 @@ class EngineSession:
         self._cancelled = False
         self._context: SparkContext | None = None
         self._job: Job | None = None
-        self._cursors = Cursors(self._query)
+        self._cursors = Cursors(self._query, self._subscribe)
 
     # -- the protocol's questions ----------------------------------------------------------------
 
@@ -148,6 +150,7 @@ class EngineSession:
     def cancel(self) -> None:
         """See `Session.cancel`."""
         self._cancelled = True
+        self._cursors.stop()
         if self._context is not None:
             self._context.cancelJobGroup(self.group)
         if self._job is not None:
@@ -164,6 +167,8 @@ class EngineSession:
         match = OWN.match(words)
         if match is not None:
             word = match.group(1).lower()
+            if CURSORS.match(words):
+                return "session"
             if word in ("set", "show") and not is_own(words.rstrip("; ")):
                 return "engine"
             return "session"
@@ -195,9 +200,7 @@ class EngineSession:
     def _select(self, statement: st.Select) -> Outcome:
         engine = self.service.engine
         node = bind_query(statement.query, engine.catalog.names().relation)
-        context = self._context = engine.spark.sparkContext
-        context.setJobGroup(self.group, "a query of a client")
-        context.setLocalProperty("spark.scheduler.pool", "queries")
+        self._grouped()
         frame = frame_of(node, engine.catalog, engine.spark)
         found = frame.toDF(*[f"c{i}" for i in range(len(node.columns))]).toArrow()
         types = [c.type for c in node.columns]
@@ -232,11 +235,15 @@ class EngineSession:
             return Outcome("BEGIN", notices=notices if held == "T" else ())
         if lower.startswith(ENDS):
             failed, self._transaction = self._transaction == "E", "I"
-            self._cursors.clear()
+            self._cursors.end()
             undone = failed or lower.startswith(("rollback", "abort"))
             return Outcome("ROLLBACK" if undone else "COMMIT")
         if lower.startswith(("declare", "fetch", "close")):
             return self._cursors.run(statement.words)
+        if asked := CURSORS.match(words):
+            names: Sequence[Sequence[object]] = self._cursors.queries
+            found = self._cursors.subscriptions if asked["subscription"] else names
+            return Outcome("SELECT", self._own_columns(statement), found)
         if lower.startswith("show"):
             return self._settings.show(words)
         if lower.startswith("set"):
@@ -245,12 +252,24 @@ class EngineSession:
             return self._settings.reset(words)
         return Outcome(words.split()[0].upper() + (" ALL" if lower == "discard all" else ""))
 
+    def _subscribe(self, text: str) -> SubscriptionCursor:
+        return SubscriptionCursor(text, self.service.engine, self._grouped)
+
+    def _grouped(self) -> None:
+        """What Spark does in this thread from now on can be cancelled."""
+        self._context = self.service.engine.spark.sparkContext
+        self._context.setJobGroup(self.group, "a query of a client")
+        self._context.setLocalProperty("spark.scheduler.pool", "queries")
+
     def _query(self, text: str) -> Outcome:
         (query,) = self.parse(text)
         return self._run(query, ())
 
     def _own_columns(self, statement: Request) -> tuple[Column, ...] | None:
         words = statement.words
+        if asked := CURSORS.match(words):
+            names = ("Name", "Subscription") if asked["subscription"] else ("Name",)
+            return tuple(Column(name, VARCHAR) for name in names)
         return shown(words) if words[:4].lower() == "show" else self._cursors.fetched(words)
 
     def _asker(self) -> Asker:
