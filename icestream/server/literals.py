@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
+from types import MappingProxyType
 
 from icestream.errors import SqlError
 from icestream.functions.expressions import Cast, Literal, walk
@@ -74,14 +75,28 @@ def marked(sql: str, given: Sequence[Type | None]) -> str:
     return PIECES.sub(step, sql)
 
 
-def types(sql: str, given: Sequence[Type | None], node: Node) -> tuple[Type, ...]:
-    """The types of a statement's parameters: as the client says, else what their place asks for, else texts."""
-    found: dict[int, Type] = {}
+def marked_at(text: object) -> int | None:
+    """The parameter that a marking text stands for, counted from 0."""
+    is_mark = isinstance(text, str) and text.startswith(MARK)
+    return int(str(text).removeprefix(MARK)) if is_mark else None
+
+
+def types(
+    sql: str,
+    given: Sequence[Type | None],
+    node: Node,
+    placed: Mapping[int, Type] = MappingProxyType({}),
+) -> tuple[Type, ...]:
+    """The types of a statement's parameters: as the client says, else what their place asks for, else texts.
+
+    `placed` says what the places of some ask for.
+    """
+    found: dict[int, Type] = dict(placed)
     for expr in (part for whole in all_exprs(node) for part in walk(whole)):
         if isinstance(expr, Cast) and isinstance(expr.arg, Literal):
-            value = expr.arg.value
-            if isinstance(value, str) and value.startswith(MARK):
-                found.setdefault(int(value.removeprefix(MARK)), expr.type)
+            at = marked_at(expr.arg.value)
+            if at is not None:
+                found.setdefault(at, expr.type)
     for match in PIECES.finditer(sql):
         if match["number"] and COUNTS.search(sql[: match.start()]):
             found.setdefault(int(match["number"]) - 1, BIGINT)
@@ -112,6 +127,8 @@ def literal(value: object) -> str:
             return f"CAST('{value.isoformat()}' AS TIME)"
         case dt.timedelta():
             return f"INTERVAL '{moments.interval_text(value)}'"
+        case [] | ():
+            return "'{}'"
         case list() | tuple():
             return f"ARRAY[{', '.join(map(literal, value))}]"
     text = str(value).replace("'", "''")

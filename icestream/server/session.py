@@ -14,7 +14,7 @@ from icestream.errors import IcestreamError
 from icestream.lake.jvm import java_message
 from icestream.plan.query import bind_query
 from icestream.runtime.query import frame_of, values_of
-from icestream.server import answers, literals
+from icestream.server import answers, described, literals
 from icestream.server.backend import (
     Client,
     Column,
@@ -112,10 +112,15 @@ class EngineSession:
             return Description((), self._own_columns(statement))
         given = [*parameters, *[None] * literals.parameters(statement.text)]
         (parsed,) = parse(literals.marked(statement.text, given), "", NOTHING)
+        catalog = self.service.engine.catalog
+        if isinstance(parsed, answers.Changing):
+            node, placed = described.places(parsed, catalog)
+            types = literals.types(statement.text, given, node, placed)
+            return Description(types, described.columns(parsed, catalog))
         if not isinstance(parsed, st.Select):
-            types = [type or VARCHAR for type in given[: literals.parameters(statement.text)]]
-            return Description(tuple(types), self._told(parsed))
-        node = bind_query(parsed.query, self.service.engine.catalog.names().relation)
+            open_ones = [type or VARCHAR for type in given[: literals.parameters(statement.text)]]
+            return Description(tuple(open_ones), self._told(parsed))
+        node = bind_query(parsed.query, catalog.names().relation)
         asked = literals.types(statement.text, given, node)
         return Description(asked, tuple(Column(c.name, c.type) for c in node.columns))
 
@@ -212,17 +217,11 @@ class EngineSession:
         return Outcome("SELECT", tuple(Column(c.name, c.type) for c in node.columns), rows())
 
     def _told(self, parsed: st.Statement) -> tuple[Column, ...] | None:
-        """The columns of what the catalog alone can tell, and of RETURNING."""
-        if isinstance(parsed, st.Insert | st.Update | st.Delete):
-            names = [q.text.strip().strip('"') for q in parsed.returning]
-            if names == ["*"]:
-                table = self.service.engine.catalog.names().find(parsed.table)
-                names = [c.name for c in table.columns if c.generated is None]
-            return tuple(Column(name, VARCHAR) for name in names) or None
+        """The columns of what the catalog alone can tell."""
         if not isinstance(parsed, st.Show | st.ShowCreate | st.Describe | st.Explain):
             return None
         answer, _ = self.service.execute(parsed.text)
-        return tuple(Column(name, VARCHAR) for name in answer.columns)
+        return answers.columns(answer)
 
     # -- the session's own -----------------------------------------------------------------------
 
