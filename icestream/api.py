@@ -9,7 +9,6 @@ with icestream.connect("shop") as db:
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +23,7 @@ from icestream.errors import SqlError
 from icestream.plan.logical import Node
 from icestream.plan.query import bind_query
 from icestream.result import Result
+from icestream.runtime.background import Background
 from icestream.sql import parse
 from icestream.sql import statements as st
 
@@ -93,8 +93,7 @@ class Database:
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
-        self._stop = threading.Event()
-        self._loop: threading.Thread | None = None
+        self._loop = Background(engine.run, lambda error: self._wake())
 
     def __enter__(self) -> Database:
         return self
@@ -104,10 +103,12 @@ class Database:
 
     def execute(self, sql: str) -> list[Result]:
         """Run statements; their results."""
+        self._loop.check()
         return self.engine.execute(sql)
 
     def sql(self, query: str) -> Query:
         """A query to be had in one form or another."""
+        self._loop.check()
         found = parse(query, "<sql>", self.engine.env)
         if len(found) != 1 or not isinstance(found[0], st.Select):
             raise SqlError("sql() takes one query", remedy="execute() runs statements")
@@ -119,12 +120,10 @@ class Database:
         self.execute("FLUSH")
 
     def start(self) -> None:
-        """Run the pipeline in the background, until it is closed."""
-        if self._loop is None:
-            self.engine.open()
-            run = self.engine.run
-            self._loop = threading.Thread(target=run, args=(self._stop,), daemon=True)
-            self._loop.start()
+        """Run the pipeline in the background, until it is closed. If it fails, the next call raises its error."""
+        self._loop.check()
+        self.engine.open()
+        self._loop.start()
 
     def subscribe(
         self, name: str, *, since: int | None = None, follow: bool = True
@@ -138,9 +137,10 @@ class Database:
         object = self.engine.catalog.names().find(st.Name(name))
         if not isinstance(object, MaterializedView | Table):
             raise SqlError(f"{name} is a {object.kind}: it has no rows of its own")
-        follower = Follower(object, self.engine.spark, since)
+        follower = Follower(object, self.engine.spark, self.engine.home.scratch, since)
         names = [c.name for c in object.columns]
-        while not self._stop.is_set():
+        while not self._loop.stopping:
+            self._loop.check()
             before = follower.at
             for change in follower.changes():
                 op = INSERT if change.op.endswith("Insert") else DELETE
@@ -155,7 +155,11 @@ class Database:
 
     def close(self) -> None:
         """Stop at the end of the epoch, and close the home."""
-        self._stop.set()
-        if self._loop is not None:
-            self._loop.join()
+        self._loop.stop()
+        self._wake()
         self.engine.close()
+
+    def _wake(self) -> None:
+        """Let nobody wait for an epoch that does not come."""
+        with self.engine.advanced:
+            self.engine.advanced.notify_all()

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -19,6 +20,7 @@ from icestream.lake.log import EpochLog
 from icestream.lake.stamp import ObjectAt
 from icestream.lake.table import EMPTY, LakeTable, Snapshot
 from icestream.runtime.query import values_of
+from icestream.runtime.spool import collect
 
 INSERT, REMOVE, UPDATE_INSERT, UPDATE_DELETE = "Insert", "Delete", "UpdateInsert", "UpdateDelete"
 Stored = Table | MaterializedView
@@ -50,14 +52,17 @@ class _Step:
 class Follower:
     """Follows the changes of one object. `at` is the snapshot it has seen all of; None: not even the rows that are there."""
 
-    def __init__(self, object: Stored, spark: SparkSession, at: int | None = None) -> None:
+    def __init__(
+        self, object: Stored, spark: SparkSession, scratch: Path, at: int | None = None
+    ) -> None:
         self.object = object
         self.at = at
+        self._scratch = scratch
         self._lake = Lake(spark)
         self._log = EpochLog.of(self._lake)
         self._whole: ObjectAt | None = None
 
-    def changes(self) -> Iterator[Change]:
+    def changes(self) -> Generator[Change]:
         """All up to the newest complete epoch."""
         whole = None if self.at is not None else self._whole or self._newest()
         if whole is not None and whole.snapshot is not None:
@@ -177,12 +182,12 @@ class Follower:
         table = self._table(at)
         order = [OFFSET, *key, OP]
         with ExitStack() as held:
-            found = _few(table, step, order)
-            if found is None:
+            few = _few(table, step, order)
+            if few is None:
                 frame = changes.delta(table, step.start, step.end, held).orderBy(*order)
-                found = frame.toArrow()
+                spool = held.enter_context(closing(collect(frame, self._scratch)))
             types = [c.type for c in self.object.columns]
-            for batch in found.to_batches(max_chunksize=1_000):
+            for batch in few.to_batches() if few is not None else spool.batches():
                 columns = [values_of(batch[n], t) for n, t in zip(names, types, strict=True)]
                 marks = batch[OP].to_pylist(), batch[OFFSET].to_pylist()
                 yield from zip(*marks, zip(*columns, strict=True), strict=True)

@@ -39,6 +39,10 @@ class Cursor:
     def stop(self) -> None:
         """It never waits."""
 
+    def close(self) -> None:
+        """No more rows are wanted."""
+        getattr(self.rows, "close", lambda: None)()
+
 
 class Cursors:
     """Cursors by name. `query` runs what one is declared for, `subscribe` opens one for a subscription."""
@@ -70,11 +74,13 @@ class Cursors:
 
     def end(self) -> None:
         """A transaction ends: close what is for a query."""
-        self._open = {n: c for n, c in self._open.items() if isinstance(c, SubscriptionCursor)}
+        for (name,) in self.queries:
+            self._open.pop(name).close()
 
     def clear(self) -> None:
         """Close all."""
-        self._open.clear()
+        while self._open:
+            self._open.popitem()[1].close()
 
     def stop(self) -> None:
         """Let none wait any longer. Called from any thread."""
@@ -107,7 +113,9 @@ class Cursors:
     def _close(self, name: str) -> Outcome:
         if name.lower() == "all":
             self.clear()
-        elif self._open.pop(plain(name), None) is None:
+        elif found := self._open.pop(plain(name), None):
+            found.close()
+        else:
             raise _missing(name)
         return Outcome("CLOSE CURSOR")
 

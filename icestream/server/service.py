@@ -14,6 +14,7 @@ from icestream.engine import Engine
 from icestream.jobs import Job
 from icestream.observe.report import EpochReport
 from icestream.result import Result
+from icestream.runtime.background import Background
 from icestream.server.backend import VERSION, Client, Notice
 from icestream.server.relations import Model, SystemRelations
 from icestream.server.relations import model as system
@@ -33,10 +34,10 @@ class Service:
         self.engine = engine
         self.report = report
         self.system = SystemRelations(self.model)
-        self.failed: BaseException | None = None
-        """What ended the pipeline, if something did."""
-        self._stop = threading.Event()
-        self._loop = threading.Thread(target=self._run, name="icestream-pipeline", daemon=True)
+        self._loop = Background(
+            lambda stop: engine.run(stop, report=self.report),
+            lambda error: self._quiet(f"the pipeline has stopped: {error}"),
+        )
         self._telling = threading.local()
         self._quiet = engine.notice
         engine.notice = self._notice
@@ -51,9 +52,12 @@ class Service:
     def stop(self) -> None:
         """Stop at the end of the epoch."""
         self.engine.jobs.close()
-        self._stop.set()
-        if self._loop.is_alive():
-            self._loop.join()
+        self._loop.stop()
+
+    @property
+    def failed(self) -> BaseException | None:
+        """What ended the pipeline, if something did."""
+        return self._loop.failed
 
     def open(self, client: Client) -> EngineSession:
         """A session for a client."""
@@ -77,13 +81,6 @@ class Service:
             self._quiet(text)
         else:
             notices.append(Notice(text))
-
-    def _run(self) -> None:
-        try:
-            self.engine.run(self._stop, report=self.report)
-        except BaseException as error:
-            self.failed = error
-            self._quiet(f"the pipeline has stopped: {error}")
 
     # -- what clients see of the system ----------------------------------------------------------
 

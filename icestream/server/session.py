@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
@@ -13,7 +13,8 @@ from pyspark.errors import PySparkException
 from icestream.errors import IcestreamError
 from icestream.lake.jvm import java_message
 from icestream.plan.query import bind_query
-from icestream.runtime.query import frame_of, values_of
+from icestream.runtime.query import frame_of
+from icestream.runtime.spool import Rows, collect
 from icestream.server import answers, described, literals
 from icestream.server.backend import (
     Client,
@@ -46,7 +47,6 @@ OWN = re.compile(
 )
 CURSORS = re.compile(r"show\s+(?P<subscription>subscription\s+)?cursors\b", re.I)
 BEGINS, ENDS = ("begin", "start transaction"), ("commit", "end", "rollback", "abort")
-BATCH = 1_000
 NOTHING: Mapping[str, str] = {}
 """The environment that statements of clients see: that of the server is none of their business."""
 
@@ -207,14 +207,11 @@ class EngineSession:
         node = bind_query(statement.query, engine.catalog.names().relation)
         self._grouped()
         frame = frame_of(node, engine.catalog, engine.spark)
-        found = frame.toDF(*[f"c{i}" for i in range(len(node.columns))]).toArrow()
-        types = [c.type for c in node.columns]
-
-        def rows() -> Iterator[Sequence[Any]]:
-            for batch in found.to_batches(max_chunksize=BATCH):
-                yield from zip(*map(values_of, batch.columns, types), strict=True)
-
-        return Outcome("SELECT", tuple(Column(c.name, c.type) for c in node.columns), rows())
+        found = collect(
+            frame.toDF(*[f"c{i}" for i in range(len(node.columns))]), engine.home.scratch
+        )
+        rows = Rows(found, [c.type for c in node.columns])
+        return Outcome("SELECT", tuple(Column(c.name, c.type) for c in node.columns), rows)
 
     def _told(self, parsed: st.Statement) -> tuple[Column, ...] | None:
         """The columns of what the catalog alone can tell."""

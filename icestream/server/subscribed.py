@@ -7,7 +7,7 @@ import itertools
 import re
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 from icestream.catalog.subscriptions import followed
 from icestream.engine import Engine
@@ -39,8 +39,8 @@ class SubscriptionCursor:
         self._subscription, object = followed(self.name, engine.catalog)
         own = tuple(Column(c.name, c.type) for c in object.columns)
         self.columns = (*own, Column("op", VARCHAR), Column("rw_timestamp", BIGINT))
-        self._follower = Follower(object, engine.spark)
-        self._waiting: Iterator[Change] = iter(())
+        self._follower = Follower(object, engine.spark, engine.home.scratch)
+        self._waiting = self._follower.changes()
         self._stopped = threading.Event()
         prepare()
         if declared["full"]:
@@ -75,6 +75,10 @@ class SubscriptionCursor:
         self._stopped.set()
         with self._engine.advanced:
             self._engine.advanced.notify_all()
+
+    def close(self) -> None:
+        """No more changes are wanted."""
+        self._waiting.close()
 
     def _take(self, limit: int | None) -> list[Change]:
         self._prepare()
