@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -205,11 +206,10 @@ class EngineSession:
     def _select(self, statement: st.Select) -> Outcome:
         engine = self.service.engine
         node = bind_query(statement.query, engine.catalog.names().relation)
-        self._grouped()
-        frame = frame_of(node, engine.catalog, engine.spark)
-        found = collect(
-            frame.toDF(*[f"c{i}" for i in range(len(node.columns))]), engine.home.scratch
-        )
+        with self._grouped():
+            frame = frame_of(node, engine.catalog, engine.spark)
+            named = frame.toDF(*[f"c{i}" for i in range(len(node.columns))])
+            found = collect(named, engine.home.scratch)
         rows = Rows(found, [c.type for c in node.columns])
         return Outcome("SELECT", tuple(Column(c.name, c.type) for c in node.columns), rows)
 
@@ -251,11 +251,17 @@ class EngineSession:
     def _subscribe(self, text: str) -> SubscriptionCursor:
         return SubscriptionCursor(text, self.service.engine, self._grouped)
 
-    def _grouped(self) -> None:
-        """What Spark does in this thread from now on can be cancelled."""
-        self._context = self.service.engine.spark.sparkContext
-        self._context.setJobGroup(self.group, "a query of a client")
-        self._context.setLocalProperty("spark.scheduler.pool", "queries")
+    @contextmanager
+    def _grouped(self) -> Iterator[None]:
+        """What Spark does in this thread meanwhile can be cancelled; what it does for others later cannot."""
+        context = self._context = self.service.engine.spark.sparkContext
+        context.setJobGroup(self.group, "a query of a client")
+        context.setLocalProperty("spark.scheduler.pool", "queries")
+        try:
+            yield
+        finally:
+            context.setLocalProperty("spark.jobGroup.id", None)
+            context.setLocalProperty("spark.scheduler.pool", None)
 
     def _query(self, text: str) -> Outcome:
         (query,) = self.parse(text)

@@ -8,6 +8,7 @@ import re
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 
 from icestream.catalog.subscriptions import followed
 from icestream.engine import Engine
@@ -23,30 +24,32 @@ DECLARED = re.compile(
 MOMENT = re.compile(r"(?:timestamp(?:tz)?\s+|timestamp\s+with\s+time\s+zone\s+)?'(?P<text>[^']+)'", re.I)  # fmt: skip
 NOW, BEGIN = re.compile(r"(now|proctime)\s*\(\s*\)", re.I), re.compile(r"begin\s*\(\s*\)", re.I)
 
+Reading = Callable[[], AbstractContextManager[None]]
+
 
 class SubscriptionCursor:
     """The changes that a subscription gives, from where the cursor stands; they never end."""
 
-    def __init__(self, text: str, engine: Engine, prepare: Callable[[], None]) -> None:
-        """`prepare` is called before anything is read."""
+    def __init__(self, text: str, engine: Engine, reading: Reading) -> None:
+        """`reading` is entered while anything is read."""
         declared = DECLARED.fullmatch(text.strip())
         if declared is None:
             raise SqlError("SUBSCRIPTION CURSOR FOR name [SINCE … | FULL] is what can be declared")
         name = declared["name"]
         self.name = name.strip('"') if '"' in name else name.rpartition(".")[2].lower()
         self._engine = engine
-        self._prepare = prepare
+        self._reading = reading
         self._subscription, object = followed(self.name, engine.catalog)
         own = tuple(Column(c.name, c.type) for c in object.columns)
         self.columns = (*own, Column("op", VARCHAR), Column("rw_timestamp", BIGINT))
         self._follower = Follower(object, engine.spark, engine.home.scratch)
         self._waiting = self._follower.changes()
         self._stopped = threading.Event()
-        prepare()
-        if declared["full"]:
-            self._follower.pin()
-        else:
-            self._follower.at = self._position(declared["since"] or "now()")
+        with reading():
+            if declared["full"]:
+                self._follower.pin()
+            else:
+                self._follower.at = self._position(declared["since"] or "now()")
 
     def fetch(self, limit: int | None, timeout: float) -> Sequence[Sequence[object]]:
         """The next changes, as many as there are up to a limit; waits for the first one, if told to."""
@@ -81,13 +84,13 @@ class SubscriptionCursor:
         self._waiting.close()
 
     def _take(self, limit: int | None) -> list[Change]:
-        self._prepare()
-        found = list(itertools.islice(self._waiting, limit))
-        if limit is None or len(found) < limit:
-            self._waiting = self._follower.changes()
-            left = None if limit is None else limit - len(found)
-            found += itertools.islice(self._waiting, left)
-        return found
+        with self._reading():
+            found = list(itertools.islice(self._waiting, limit))
+            if limit is None or len(found) < limit:
+                self._waiting = self._follower.changes()
+                left = None if limit is None else limit - len(found)
+                found += itertools.islice(self._waiting, left)
+            return found
 
     def _position(self, since: str) -> int:
         if NOW.fullmatch(since):
