@@ -13,7 +13,7 @@ from icestream.functions.expressions import Cast, Literal, walk
 from icestream.plan.logical import Node
 from icestream.plan.rewrite import all_exprs
 from icestream.server import moments
-from icestream.types import BIGINT, VARCHAR, Type
+from icestream.types import BIGINT, NULL, VARCHAR, Type, array
 
 PIECES = re.compile(
     r"""(?P<text>[eE]?'(?:[^']|'')*'|"(?:[^"]|"")*")
@@ -26,8 +26,8 @@ PIECES = re.compile(
 """What a text is made of, as far as it matters here."""
 COUNTS = re.compile(r"\b(limit|offset)\s+$", re.I)
 """What stands before a parameter that is a number of rows."""
-MARK = "\x01$"
-"""Begins the text that stands for a parameter while types are looked for."""
+MARK = re.compile(r"(?P<whole>\{)?\x01\$(?P<at>\d+)\}?")
+"""The text that stands for a parameter while types are looked for: where an array is asked for, that of its element."""
 
 
 def statements(sql: str) -> list[str]:
@@ -70,15 +70,15 @@ def marked(sql: str, given: Sequence[Type | None]) -> str:
         type = given[at] if at < len(given) else None
         if COUNTS.search(sql[: match.start()]):
             return "1"
-        return f"'{MARK}{at}'" if type is None else f"CAST('{MARK}{at}' AS {type})"
+        return f"'{{\x01${at}}}'" if type is None else f"CAST(NULL AS {type})"
 
     return PIECES.sub(step, sql)
 
 
 def marked_at(text: object) -> int | None:
     """The parameter that a marking text stands for, counted from 0."""
-    is_mark = isinstance(text, str) and text.startswith(MARK)
-    return int(str(text).removeprefix(MARK)) if is_mark else None
+    found = MARK.fullmatch(text) if isinstance(text, str) else None
+    return int(found["at"]) if found else None
 
 
 def types(
@@ -93,10 +93,12 @@ def types(
     """
     found: dict[int, Type] = dict(placed)
     for expr in (part for whole in all_exprs(node) for part in walk(whole)):
-        if isinstance(expr, Cast) and isinstance(expr.arg, Literal):
-            at = marked_at(expr.arg.value)
-            if at is not None:
-                found.setdefault(at, expr.type)
+        literal = expr.arg if isinstance(expr, Cast) else expr
+        mark = literal.value if isinstance(literal, Literal) else None
+        at = marked_at(mark)
+        if at is not None and expr.type != NULL:
+            whole = str(mark).startswith("{")
+            found.setdefault(at, expr.type if whole else array(expr.type))
     for match in PIECES.finditer(sql):
         if match["number"] and COUNTS.search(sql[: match.start()]):
             found.setdefault(int(match["number"]) - 1, BIGINT)
