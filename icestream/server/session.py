@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from icestream.server.service import Service
 
 OWN = re.compile(
-    r"\s*(begin|start\s+transaction|commit|end|rollback|abort|discard|deallocate|reset|listen|"
+    r"\s*(begin|start\s+transaction|commit|end|rollback|abort|savepoint|release|discard|deallocate|reset|listen|"
     r"unlisten|close|declare|fetch|set|show)\b",
     re.I,
 )
@@ -229,6 +229,11 @@ class EngineSession:
             notices = (Notice("there is already a transaction in progress", "WARNING", "25001"),)
             held, self._transaction = self._transaction, "T"
             return Outcome("BEGIN", notices=notices if held == "T" else ())
+        if lower.startswith(("savepoint", "release")):
+            return Outcome(words.split()[0].upper())
+        if lower.startswith("rollback to"):
+            self._transaction = "T"
+            return Outcome("ROLLBACK")
         if lower.startswith(ENDS):
             failed, self._transaction = self._transaction == "E", "I"
             self._cursors.end()

@@ -166,7 +166,10 @@ def test_the_java_driver(url: str, spark: SparkSession) -> None:
     urls = gateway.new_array(java.java.net.URL, 1)
     urls[0] = java.java.io.File(str(jar)).toURI().toURL()
     loader = java.java.net.URLClassLoader(urls)
-    driver = loader.loadClass("org.postgresql.Driver").getDeclaredConstructor().newInstance()
+    kind = loader.loadClass("org.postgresql.Driver")
+    driver = kind.getDeclaredConstructor(gateway.new_array(java.java.lang.Class, 0)).newInstance(
+        gateway.new_array(java.java.lang.Object, 0)
+    )
     where = conninfo_to_dict(url)
     properties = java.java.util.Properties()
     properties.setProperty("user", "root")

@@ -62,6 +62,14 @@ def test_transactions_are_spoken(served: str) -> None:
         assert connection.execute("SHOW TABLES").fetchall() == []
 
 
+def test_savepoints_bring_a_failed_transaction_back(served: str) -> None:
+    with psycopg.connect(served) as connection:
+        with connection.transaction():
+            with pytest.raises(errors.SyntaxError), connection.transaction():
+                connection.execute("SELEC 1")
+            assert connection.execute("SHOW TABLES").fetchall() == []
+
+
 def test_errors_have_a_state_and_a_place(client: psycopg.Connection) -> None:
     with pytest.raises(errors.UndefinedTable) as found:
         client.execute("SHOW TABLES; SELECT *\nFROM nowhere")
