@@ -15,6 +15,7 @@ from icestream.errors import ConnectorError, IcestreamError, Place, SqlError
 from icestream.observe.serving import Serving
 from icestream.result import Result
 from icestream.server.literals import statements
+from icestream.sql import parse
 
 AS_TEXT = ("interval", "json", "jsonb")
 """Types whose values are printed as the server writes them."""
@@ -28,7 +29,7 @@ def results(serving: Serving, text: str, file: str = "<sql>") -> Iterator[Result
             connection.adapters.register_loader(name, TextLoader)
         for statement in statements(text):
             try:
-                yield _result(connection.execute(statement.encode()))
+                yield _result(connection.execute(statement.encode()), _created(statement))
             except psycopg.Error as error:
                 raise _failure(error, text, file) from error
 
@@ -48,9 +49,19 @@ def _connect(serving: Serving) -> psycopg.Connection[Any]:
         ) from error
 
 
-def _result(cursor: psycopg.Cursor[Any]) -> Result:
+def _created(text: str) -> str:
+    """The name of what a statement creates, with a blank before it."""
+    try:
+        (statement,) = parse(text, "", {})
+    except IcestreamError:
+        return ""
+    name = getattr(statement, "name", "")
+    return f" {name}" if name and type(statement).__name__.startswith("Create") else ""
+
+
+def _result(cursor: psycopg.Cursor[Any], created: str) -> Result:
     if cursor.description is None:
-        return Result(cursor.statusmessage)
+        return Result(f"{cursor.statusmessage}{created}")
     names = tuple(column.name for column in cursor.description)
     return Result(cursor.statusmessage, names, cursor.fetchall())
 

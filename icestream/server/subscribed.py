@@ -53,7 +53,7 @@ class SubscriptionCursor:
 
     def fetch(self, limit: int | None, timeout: float) -> Sequence[Sequence[object]]:
         """The next changes, as many as there are up to a limit; waits for the first one, if told to."""
-        if self._engine.catalog.objects.get(self.name) != self._subscription:
+        if all(o.key != self._subscription.key for o in self._engine.catalog):
             raise SqlError(f"subscription {self.name} was dropped")
         self._stopped.clear()
         end = time.monotonic() + timeout

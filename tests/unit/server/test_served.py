@@ -48,7 +48,7 @@ def test_statements_go_through_the_server(home: Home, capsys: pytest.CaptureFixt
     out, err = capsys.readouterr()
     assert out.startswith("Name\nmore\npairs\nName,Type,")
     assert "name,varchar,f,f" in out
-    assert err == "CREATE VIEW\n"
+    assert err == "CREATE VIEW more\n"
 
 
 @pytest.mark.usefixtures("password")

@@ -63,11 +63,10 @@ def test_transactions_are_spoken(served: str) -> None:
 
 
 def test_savepoints_bring_a_failed_transaction_back(served: str) -> None:
-    with psycopg.connect(served) as connection:
-        with connection.transaction():
-            with pytest.raises(errors.SyntaxError), connection.transaction():
-                connection.execute("SELEC 1")
-            assert connection.execute("SHOW TABLES").fetchall() == []
+    with psycopg.connect(served) as connection, connection.transaction():
+        with pytest.raises(errors.SyntaxError), connection.transaction():
+            connection.execute("SELEC 1")
+        assert connection.execute("SHOW TABLES").fetchall() == []
 
 
 def test_errors_have_a_state_and_a_place(client: psycopg.Connection) -> None:
