@@ -103,8 +103,12 @@ def test_a_view_of_one_row_and_one_whose_rows_are_alike(client: psycopg.Connecti
         (2, "UpdateDelete"),
         (6, "UpdateInsert"),
     ]
+    client.execute("ALTER MATERIALIZED VIEW total RENAME TO sums")
+    client.execute("INSERT INTO points VALUES (3, 1)")
+    sums = client.execute("FETCH ALL FROM in_total").fetchall()
+    assert [row[:2] for row in sums] == [(6, "UpdateDelete"), (7, "UpdateInsert")]
     xs = client.execute("FETCH ALL FROM in_xs").fetchall()
-    assert added_up(xs) == Counter({(1,): 1, (5,): 1})
+    assert added_up(xs) == Counter({(1,): 2, (5,): 1})
     with pytest.raises(errors.DependentObjectsStillExist):
         client.execute("DROP MATERIALIZED VIEW xs")
     assert client.execute("SHOW SUBSCRIPTIONS").fetchall() == [("of_total",), ("of_xs",)]
