@@ -38,7 +38,6 @@ SQL = f"INSERT INTO wide VALUES ({', '.join(f'${i}' for i in range(1, 14))})"
 def url(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     with serving(tmp_path_factory.mktemp("clients") / "home", spark) as url:
         with psycopg.connect(url, autocommit=True) as client:
-            client.execute("SET rw_implicit_flush TO true")
             client.execute(f"CREATE TABLE wide ({COLUMNS})")
         yield url
 
@@ -46,6 +45,7 @@ def url(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterat
 @pytest.fixture
 def client(url: str) -> Iterator[psycopg.Connection]:
     with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("SET rw_implicit_flush TO true")
         yield connection
         connection.execute("DELETE FROM wide")
 
@@ -88,6 +88,7 @@ def test_asyncpg(url: str, client: psycopg.Connection) -> None:
         )  # fmt: skip
         assert dict(row) == {"id": 1, "small": 9, "half": 1.25}
         assert await connection.execute("DELETE FROM wide WHERE n > $1", Decimal("1.5")) == "DELETE 1"  # fmt: skip
+        await connection.execute("FLUSH")
         await connection.close()
 
     asyncio.run(talk())
