@@ -9,9 +9,7 @@ with icestream.connect("shop") as db:
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
-from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,6 +23,7 @@ from icestream.errors import SqlError
 from icestream.plan.logical import Node
 from icestream.plan.query import bind_query
 from icestream.result import Result
+from icestream.runtime.background import Background
 from icestream.sql import parse
 from icestream.sql import statements as st
 
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
 
 INSERT, DELETE = "insert", "delete"
 POLL = 0.2
-"""Seconds between two looks for a new epoch."""
+"""Seconds between two looks for a new epoch, should nobody tell of one."""
 
 
 def connect(
@@ -94,8 +93,7 @@ class Database:
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
-        self._stop = threading.Event()
-        self._loop: threading.Thread | None = None
+        self._loop = Background(engine.run, lambda error: self._wake())
 
     def __enter__(self) -> Database:
         return self
@@ -105,10 +103,12 @@ class Database:
 
     def execute(self, sql: str) -> list[Result]:
         """Run statements; their results."""
+        self._loop.check()
         return self.engine.execute(sql)
 
     def sql(self, query: str) -> Query:
         """A query to be had in one form or another."""
+        self._loop.check()
         found = parse(query, "<sql>", self.engine.env)
         if len(found) != 1 or not isinstance(found[0], st.Select):
             raise SqlError("sql() takes one query", remedy="execute() runs statements")
@@ -120,12 +120,10 @@ class Database:
         self.execute("FLUSH")
 
     def start(self) -> None:
-        """Run the pipeline in the background, until it is closed."""
-        if self._loop is None:
-            self.engine.open()
-            run = self.engine.run
-            self._loop = threading.Thread(target=run, args=(self._stop,), daemon=True)
-            self._loop.start()
+        """Run the pipeline in the background, until it is closed. If it fails, the next call raises its error."""
+        self._loop.check()
+        self.engine.open()
+        self._loop.start()
 
     def subscribe(
         self, name: str, *, since: int | None = None, follow: bool = True
@@ -134,45 +132,34 @@ class Database:
 
         From the beginning (its rows come first), or since a position; for ever, or, if not to `follow`, up to now.
         """
-        from icestream.lake.catalogs import Lake
-        from icestream.lake.log import EpochLog
+        from icestream.runtime.subscription import Follower
 
         object = self.engine.catalog.names().find(st.Name(name))
         if not isinstance(object, MaterializedView | Table):
             raise SqlError(f"{name} is a {object.kind}: it has no rows of its own")
-        lake = Lake(self.engine.spark)
-        log = EpochLog.of(lake)
-        columns = [c.name for c in object.columns]
-        at = since
-        while not self._stop.is_set():
-            record = log.newest()
-            found = None if record is None else record.objects.get(object.key)
-            if record is not None and found is not None and found.snapshot not in (None, at):
-                assert found.table is not None
-                table = lake.table(*found.table.split(".", 2), owned=True)
-                yield from _between(table, at, found.snapshot, record.epoch, columns)
-                at = found.snapshot
-            elif not follow:
+        follower = Follower(object, self.engine.spark, self.engine.home.scratch, since)
+        names = [c.name for c in object.columns]
+        while not self._loop.stopping:
+            self._loop.check()
+            before = follower.at
+            for change in follower.changes():
+                op = INSERT if change.op.endswith("Insert") else DELETE
+                row = dict(zip(names, change.values, strict=True))
+                yield Change(op, row, change.epoch, change.position)
+            if follower.at != before:
+                continue
+            if not follow:
                 return
-            else:
-                self._stop.wait(POLL)
+            with self.engine.advanced:
+                self.engine.advanced.wait(POLL)
 
     def close(self) -> None:
         """Stop at the end of the epoch, and close the home."""
-        self._stop.set()
-        if self._loop is not None:
-            self._loop.join()
+        self._loop.stop()
+        self._wake()
         self.engine.close()
 
-
-def _between(
-    table: Any, start: int | None, end: int, epoch: int, columns: list[str]
-) -> Iterator[Change]:
-    from icestream.lake import changes
-    from icestream.lake.fold import OFFSET, OP
-
-    with ExitStack() as held:
-        frame = changes.delta(table, start, end, held).orderBy(OFFSET, OP)
-        for row in frame.toLocalIterator():
-            op = INSERT if row[OP] > 0 else DELETE
-            yield Change(op, {name: row[name] for name in columns}, epoch, end)
+    def _wake(self) -> None:
+        """Let nobody wait for an epoch that does not come."""
+        with self.engine.advanced:
+            self.engine.advanced.notify_all()

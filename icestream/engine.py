@@ -21,6 +21,7 @@ from icestream.catalog.objects import Connector, Index, Object
 from icestream.catalog.replace import plain, redefined, replacement
 from icestream.catalog.show import delivery, describe, explain, show
 from icestream.catalog.store import Store
+from icestream.catalog.subscriptions import promised
 from icestream.config import EngineSettings, Home
 from icestream.connectors.iceberg_options import needs_aws
 from icestream.errors import FencedError, IcestreamError, NotSupportedError, SqlError
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
 
 CREATE = (
     st.CreateSource, st.CreateTable, st.CreateView, st.CreateSink, st.CreateConnection,
-    st.CreateConnector, st.CreateSecret, st.CreateIndex,
+    st.CreateConnector, st.CreateSecret, st.CreateIndex, st.CreateSubscription,
 )  # fmt: skip
 
 READ = (st.Select, st.Show, st.ShowCreate, st.Describe, st.Explain)
@@ -75,6 +76,8 @@ class Engine:
         self.jobs = Jobs(self)
         self.live = False
         """Whether statements come to a running pipeline: views are filled beside it then."""
+        self.advanced = threading.Condition()
+        """Told after every epoch."""
         self._runs = 0
         self._telling = threading.Lock()
         self.events = Events()
@@ -477,6 +480,7 @@ class Engine:
                 self.notice,
                 self.events.add,
             )
+            pipeline.housekeeper.promised = lambda: promised(self.catalog)
             known = {s.name for s in self.store.objects()}
             pipeline.open([o for o in self.catalog if o.name in known], self.store.plan)
             pipeline.paused = self.store.paused
@@ -525,6 +529,8 @@ class Engine:
 
         def after(epoch: EpochReport) -> None:
             self._write_status("running", epoch)
+            with self.advanced:
+                self.advanced.notify_all()
             report(epoch)
 
         self._write_status("running")

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from icestream.types import Type
+
 
 @dataclass(frozen=True)
 class Result:
@@ -13,3 +15,5 @@ class Result:
     message: str | None = None
     columns: tuple[str, ...] = ()
     rows: list[tuple[Any, ...]] = field(default_factory=list)
+    types: tuple[Type, ...] = ()
+    """Those of the columns, where they are known."""

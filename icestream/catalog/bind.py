@@ -19,6 +19,7 @@ from icestream.catalog.objects import (
     MaterializedView,
     Object,
     Secret,
+    Subscription,
     Table,
 )
 from icestream.catalog.settings import settings_of
@@ -32,6 +33,9 @@ from icestream.sql.options import OptionSpec, check
 
 SECRET_OPTIONS = (
     OptionSpec("backend", default="meta", choices=("meta",), help="where the value is kept"),
+)
+SUBSCRIPTION_OPTIONS = (
+    OptionSpec("retention", "seconds", default=86_400.0, least=0, help="how long changes are kept"),
 )
 
 
@@ -76,6 +80,8 @@ def _bind(statement: st.Statement, id: int, names: Names) -> Object:
         case st.CreateIndex():
             table = names.find(statement.table, Table, MaterializedView)
             return Index(id, statement.name.name, statement.text, (), (table.key,))
+        case st.CreateSubscription():
+            return _subscription(statement, id, names)
     raise NotSupportedError(type(statement).__name__, place=statement.place)
 
 
@@ -98,6 +104,17 @@ def _secret(statement: st.CreateSecret, id: int, names: Names) -> Secret:
         )
     check(statement.options, SECRET_OPTIONS, what=what, env=names.env, place=statement.place)
     return Secret(id, statement.name.name, statement.text, (), ())
+
+
+def _subscription(statement: st.CreateSubscription, id: int, names: Names) -> Subscription:
+    public(statement.name)
+    what = f"subscription {statement.name.name}"
+    followed = names.find(statement.from_name, Table, MaterializedView)
+    settings = check(
+        statement.options, SUBSCRIPTION_OPTIONS, what=what, env=names.env, place=statement.place
+    )
+    kept = settings.number("retention")
+    return Subscription(id, statement.name.name, statement.text, (), (followed.key,), kept)
 
 
 def _connector(statement: st.CreateConnector, id: int, names: Names) -> Connector:

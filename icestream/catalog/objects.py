@@ -217,6 +217,15 @@ class Index(Object):
 
 
 @dataclass(frozen=True)
+class Subscription(Object):
+    """CREATE SUBSCRIPTION: the changes of a table or materialized view can be read for as long as it says."""
+
+    retention: float
+    """Seconds."""
+    kind = "subscription"
+
+
+@dataclass(frozen=True)
 class Broken(Object):
     """An object of the store that cannot be built now: a `${NAME}` is not set, say. It can be shown and dropped;
     whatever needs it raises `error`."""

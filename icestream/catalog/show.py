@@ -38,6 +38,7 @@ KINDS = {
     "connectors": "connector",
     "secrets": "secret",
     "indexes": "index",
+    "subscriptions": "subscription",
 }
 
 LISTS = {
@@ -48,7 +49,6 @@ LISTS = {
 ELSEWHERE = {
     "cluster": "one process does it all; icestream status shows it",
     "processlist": "SELECT * FROM pg_stat_activity",
-    "subscriptions": "icestream.connect(…).subscribe(…) follows a view from Python",
     "cursors": "a cursor lives in the session that declared it",
 }
 """What there is not to show, and where to look instead."""

@@ -7,12 +7,19 @@ import os
 import signal
 import ssl
 import threading
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from icestream.cli.arguments import add_engine, home_of, settings_of
+from icestream.config import Home
 from icestream.engine import Engine
 from icestream.errors import ConfigError
+from icestream.observe.serving import Serving, withdraw
+from icestream.observe.serving import announce as write
+
+if TYPE_CHECKING:
+    from icestream.server.listener import Listener
 
 PASSWORD = "ICESTREAM_PASSWORD"
 
@@ -55,11 +62,21 @@ def run(args: argparse.Namespace) -> int:
                 service, host=args.host, port=args.port, access=access(args), tls=tls(args)
             ) as listener:
                 host, port = listener.address
+                announce(listener, home, args)
                 print(f"ready: psql -h {host} -p {port} -U {args.user} dev", flush=True)
                 stop.wait()
         finally:
+            withdraw(home, os.getpid())
             service.stop()
     return 0
+
+
+def announce(listener: Listener, home: Home, args: argparse.Namespace) -> None:
+    """Tell other commands where the home is served, and how many are connected."""
+    host, port = listener.address
+    serving = Serving(host, port, args.user, os.getpid(), args.tls_cert is not None)
+    write(home, serving)
+    listener.on_clients = lambda clients: write(home, replace(serving, clients=clients))
 
 
 def access(args: argparse.Namespace) -> Any:

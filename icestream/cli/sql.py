@@ -1,4 +1,4 @@
-"""`icestream sql "…"`: run statements on a home and print what they give."""
+"""`icestream sql "…"`: run statements on a home, through its server if it has one, and print what they give."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 from icestream.cli.arguments import add_engine, home_of, settings_of
 from icestream.cli.printers import FORMATS, print_result
 from icestream.engine import Engine
+from icestream.runtime.lock import served
 
 
 def add_parser(commands: Any) -> None:
@@ -28,6 +29,13 @@ def add_parser(commands: Any) -> None:
 def run(args: argparse.Namespace) -> int:
     """Execute, and print each result as soon as it is there."""
     text = sys.stdin.read() if args.text == "-" else args.text
+    serving = served(home_of(args))
+    if serving is not None:
+        from icestream.cli.served import results
+
+        for result in results(serving, text):
+            print_result(result, args.format)
+        return 0
     with Engine(home_of(args), settings_of(args), notice=_note) as engine:
         engine.execute(text, on_result=lambda result: print_result(result, args.format))
     return 0

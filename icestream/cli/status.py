@@ -13,7 +13,7 @@ from rich.table import Table
 from icestream.cli.arguments import add_home, home_of
 from icestream.observe import status as observe
 from icestream.observe.status import Status
-from icestream.runtime.lock import running
+from icestream.runtime.lock import running, served
 
 
 def add_parser(commands: Any) -> None:
@@ -42,6 +42,7 @@ def run(args: argparse.Namespace) -> int:
     if not status.updated and pid is None:
         status.message = "nothing has run here yet: icestream run FILE.sql"
     status.pid = pid
+    status.served = served(home) if pid is not None else None
     if args.format == "json":
         print(json.dumps(status.as_dict(), indent=2))
     else:
@@ -57,6 +58,10 @@ def show(status: Status, home: str, console: Console | None = None) -> None:
     console.print(
         f"{home}: [bold]{status.state}[/bold]{process}, epoch {status.epoch}{ago}", highlight=False
     )
+    if status.served:
+        clients = status.served.clients
+        people = f"{clients} client{'' if clients == 1 else 's'}"
+        console.print(f"  served at {status.served}, {people} connected", highlight=False)
     if status.message:
         console.print(f"  {status.message}", markup=False)
     if status.sources:

@@ -52,6 +52,8 @@ class _Renderer:
                 return name
             case Literal():
                 return literal(expr)
+            case Call(type=built, function=function, args=()) if function.name == "array":
+                return f"CAST(array() AS {spark_type(built)})"
             case Call(function=function, args=args):
                 return self.call(function, args)
             case Cast():

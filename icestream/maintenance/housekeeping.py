@@ -34,6 +34,8 @@ class Housekeeper:
         self.notice = notice
         self.pinned: set[int] = set()
         """Snapshots that somebody reads beside the pipeline."""
+        self.promised: Callable[[], Mapping[str, float]] = dict
+        """For how many seconds the snapshots of objects' tables are to be kept, by the objects' keys."""
         self._seen: dict[str, int | None] = {}
         self._commits: Counter[str] = Counter()
         self._files: Counter[str] = Counter()
@@ -46,19 +48,25 @@ class Housekeeper:
         record: Record,
     ) -> None:
         """Called when an epoch is complete, with the tables of objects and those that feeds keep for themselves."""
-        needed = _needed(record) | self.pinned
+        needed, promised = _needed(record) | self.pinned, self.promised()
         for key, table in tables.items():
             if table.parts[0] == LAKE and key in record.objects:
-                self._look_after(table, record.objects[key].snapshot, needed)
+                since = record.time - int(promised[key] * 1e6) if key in promised else None
+                self._look_after(table, record.objects[key].snapshot, needed, since=since)
         for own in feed_tables.values():
             for table in own:
                 self._look_after(table, record.epoch, needed)
         self._look_after(log.table, log.head, set(), retained=2)
 
     def _look_after(
-        self, table: LakeTable, mark: int | None, needed: set[int], retained: int | None = None
+        self,
+        table: LakeTable,
+        mark: int | None,
+        needed: set[int],
+        retained: int | None = None,
+        since: int | None = None,
     ) -> None:
-        """Tidy a table once it has changed (its `mark` did) often enough."""
+        """Tidy a table once it has changed (its `mark` did) often enough; all `since` a time is kept."""
         if self._seen.get(table.name) == mark:
             return
         self._seen[table.name] = mark
@@ -68,14 +76,16 @@ class Housekeeper:
         try:
             if retained is None:
                 self._merge(table)
-            self._expire(table, needed, retained)
+            self._expire(table, needed, retained, since)
         except (Py4JJavaError, PySparkException, LakeError) as error:
             self.notice(f"tidying {table.name} failed: {str(error).splitlines()[0][:200]}")
 
-    def _expire(self, table: LakeTable, needed: set[int], retained: int | None) -> None:
+    def _expire(
+        self, table: LakeTable, needed: set[int], retained: int | None, since: int | None
+    ) -> None:
         java = table.load()
         keep = self.settings.retained_snapshots if retained is None else retained
-        expired = to_expire(list(table.ancestry(java)), needed, keep)
+        expired = to_expire(list(table.ancestry(java)), needed, keep, since)
         if expired:
             operation = java.expireSnapshots()
             for snapshot in expired:

@@ -31,13 +31,20 @@ TIERS = (
 )
 
 
-def to_expire(ancestry: Sequence[Snapshot], needed: Collection[int], retained: int) -> list[int]:
+def to_expire(
+    ancestry: Sequence[Snapshot],
+    needed: Collection[int],
+    retained: int,
+    since: int | None = None,
+) -> list[int]:
     """The snapshots (given newest first) that nothing needs any more.
 
     Kept are the newest `retained`, everything from the head back to the oldest needed one and its
-    parent (a range is read along that chain), and the newest stamp of every pipeline.
+    parent (a range is read along that chain), likewise to the oldest `since` a time, and the newest stamp of every
+    pipeline.
     """
-    oldest = max((i + 1 for i, s in enumerate(ancestry) if s.id in needed), default=0)
+    kept = [i for i, s in enumerate(ancestry) if s.id in needed or _is_since(s, since)]
+    oldest = max(kept, default=-1) + 1
     keep = max(retained, oldest + 1)
     if len(ancestry) <= keep + SLACK:
         return []
@@ -51,6 +58,11 @@ def to_expire(ancestry: Sequence[Snapshot], needed: Collection[int], retained: i
         if index >= keep and not newest:
             expired.append(snapshot.id)
     return expired
+
+
+def _is_since(snapshot: Snapshot, time: int | None) -> bool:
+    stamp = snapshot.stamp if time is not None else None
+    return stamp is not None and time is not None and stamp.time >= time
 
 
 def tier_to_merge(sizes: Sequence[int], least: int) -> Tier | None:

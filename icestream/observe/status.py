@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from icestream.config import Home
+from icestream.observe.serving import Serving
 
 STATES = ("starting", "running", "paused", "stopped", "failed")
 
@@ -51,6 +52,7 @@ class Status:
     epoch_seconds: float = 0
     updated: float = 0
     message: str | None = None
+    served: Serving | None = None
     sources: list[SourceStatus] = field(default_factory=list)
     objects: list[ObjectStatus] = field(default_factory=list)
 
@@ -74,7 +76,7 @@ def read(home: Home) -> Status:
         raw: Mapping[str, Any] = json.loads((home.root / "status.json").read_text())
     except (FileNotFoundError, json.JSONDecodeError):
         return Status()
-    values = dict(raw)
+    values = {**raw, "served": None}
     values["sources"] = [SourceStatus(**s) for s in raw["sources"]]
     values["objects"] = [ObjectStatus(**o) for o in raw["objects"]]
     return Status(**values)

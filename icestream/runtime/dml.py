@@ -11,9 +11,8 @@ from pyspark.sql import SparkSession
 
 from icestream.catalog.catalog import Catalog
 from icestream.catalog.objects import Table
-from icestream.connectors.base import Column
 from icestream.connectors.dml import NAME, DmlLog
-from icestream.errors import NotSupportedError, SqlError, did_you_mean
+from icestream.errors import SqlError, did_you_mean
 from icestream.functions.expressions import Literal
 from icestream.lake.fold import DELETE, UPSERT
 from icestream.plan.assignment import LOST, Target, bind_assigned
@@ -21,12 +20,11 @@ from icestream.plan.calls import converted
 from icestream.plan.logical import Item, Node
 from icestream.result import Result
 from icestream.runtime.constants import constant_rows, with_items
-from icestream.runtime.query import frame_of, values_of
+from icestream.runtime.query import frame_of
+from icestream.runtime.returning import Change, bind_returning, filled, returned
 from icestream.sql import parse
 from icestream.sql import statements as st
 from icestream.types import arrow_type, quote
-
-Change = st.Insert | st.Update | st.Delete
 
 
 class Changing:
@@ -52,7 +50,7 @@ class Changing:
 
     def _insert(self, statement: st.Insert) -> Result:
         table = self._table(statement.table)
-        columns = self._filled(table)
+        columns = filled(table)
         names = statement.columns or tuple(c.name for c in columns)
         self._check_columns(table, names, statement)
         types = {c.name: c.type for c in columns}
@@ -68,16 +66,18 @@ class Changing:
             if c.name not in node.names
         ]
         rows = self._rows(table, with_items(node, items)).select(list(types))
+        answer = self._answer("INSERT 0", statement, table, rows)
         self._write(table, [(UPSERT, rows)])
-        return self._answer("INSERT 0", statement.returning, table, rows)
+        return answer
 
     def _delete(self, statement: st.Delete) -> Result:
         table = self._changeable(statement.table)
         self._check_columns(table, (), statement)
         where = f" WHERE {statement.where.text}" if statement.where else ""
         rows = self._selected(table, [], where)[0]
+        answer = self._answer("DELETE", statement, table, rows)
         self._write(table, [(DELETE, rows)])
-        return self._answer("DELETE", statement.returning, table, rows)
+        return answer
 
     def _update(self, statement: st.Update) -> Result:
         table = self._changeable(statement.table)
@@ -85,8 +85,9 @@ class Changing:
         set_to = [(name, query.text) for name, query in statement.assignments]
         where = f" WHERE {statement.where.text}" if statement.where else ""
         old, new = self._selected(table, set_to, where)
+        answer = self._answer("UPDATE", statement, table, new)
         self._write(table, [(DELETE, old), (UPSERT, new)])
-        return self._answer("UPDATE", statement.returning, table, new)
+        return answer
 
     # -- rows ------------------------------------------------------------------------------------
 
@@ -95,23 +96,25 @@ class Changing:
     ) -> tuple[pa.Table, pa.Table]:
         """The rows that a condition names, as they are and as they are to be."""
         self.settle()
-        filled = self._filled(table)
+        columns = filled(table)
         exprs = dict(set_to)
-        olds = [f"{quote(c.name)} AS {quote(f'old {c.name}')}" for c in filled]
-        news = [f"({exprs[c.name]}) AS {quote(f'new {c.name}')}" for c in filled if c.name in exprs]
+        olds = [f"{quote(c.name)} AS {quote(f'old {c.name}')}" for c in columns]
+        news = [
+            f"({exprs[c.name]}) AS {quote(f'new {c.name}')}" for c in columns if c.name in exprs
+        ]
         text = f"SELECT {', '.join([*olds, *news])} FROM {quote(table.name)}{where}"
         (select,) = parse(text, "", {})
         assert isinstance(select, st.Select)
-        targets = [Target(f"old {c.name}", c.name, c.type) for c in filled]
-        targets += [Target(f"new {c.name}", c.name, c.type) for c in filled if c.name in exprs]
+        targets = [Target(f"old {c.name}", c.name, c.type) for c in columns]
+        targets += [Target(f"new {c.name}", c.name, c.type) for c in columns if c.name in exprs]
         found = self._rows(
             table, bind_assigned(select.query, self.catalog.names().relation, targets)
         )
-        old = found.select([f"old {c.name}" for c in filled])
+        old = found.select([f"old {c.name}" for c in columns])
         new = found.select(
-            [f"new {c.name}" if c.name in exprs else f"old {c.name}" for c in filled]
+            [f"new {c.name}" if c.name in exprs else f"old {c.name}" for c in columns]
         )
-        names = [c.name for c in filled]
+        names = [c.name for c in columns]
         return old.rename_columns(names), new.rename_columns(names)
 
     def _rows(self, table: Table, node: Node) -> pa.Table:
@@ -142,16 +145,9 @@ class Changing:
         if ops:
             DmlLog.of(self.home, table.key).append(rows, ops)
 
-    def _answer(
-        self, words: str, returning: Sequence[st.Query], table: Table, rows: pa.Table
-    ) -> Result:
+    def _answer(self, words: str, statement: Change, table: Table, rows: pa.Table) -> Result:
         message = f"{words} {len(rows)}"
-        if not returning:
-            return Result(message=message)
-        types = {c.name: c.type for c in table.columns}
-        names = _returned(returning, rows.column_names)
-        values = [values_of(rows[n], types[n]) for n in names]
-        return Result(message, tuple(names), list(zip(*values, strict=True)))
+        return returned(message, statement, table, rows, self.catalog, self.spark)
 
     # -- tables ----------------------------------------------------------------------------------
 
@@ -176,7 +172,7 @@ class Changing:
 
     def _check_columns(self, table: Table, named: Sequence[str], statement: Change) -> None:
         """Refuse columns that the table does not have, before anything is written."""
-        known = [c.name for c in self._filled(table)]
+        known = [c.name for c in filled(table)]
         for name in named:
             if name not in known:
                 raise SqlError(
@@ -184,14 +180,4 @@ class Changing:
                     place=statement.table.place,
                     remedy=did_you_mean(name, known),
                 )
-        if any(name not in known for name in _returned(statement.returning, known)):
-            raise NotSupportedError("RETURNING of anything but columns")
-
-    def _filled(self, table: Table) -> list[Column]:
-        return [c for c in table.columns if c.generated is None]
-
-
-def _returned(returning: Sequence[st.Query], columns: Sequence[str]) -> list[str]:
-    """The columns that RETURNING names."""
-    asked = [q.text.strip() for q in returning]
-    return list(columns) if asked == ["*"] else [name.strip('"') for name in asked]
+        bind_returning(statement, table, self.catalog)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from icestream.config import Home
 from icestream.errors import ConfigError
+from icestream.observe.serving import Serving, announced
 
 
 class HomeLock:
@@ -23,9 +24,12 @@ class HomeLock:
         self.directory = home.locks
         newest = max(self._incarnations(), default=0)
         if newest and (pid := _holder(self._path(newest))) is not None and not take_over:
+            server = served(home)
             raise ConfigError(
-                f"icestream is already running on {home.root} (process {pid})",
-                remedy="stop it first, or start with --take-over to fence it off",
+                f"icestream is already running on {home.root} (process {pid}"
+                + (f", serving at {server})" if server else ")"),
+                remedy="stop it first, or start with --take-over to fence it off"
+                + ("; icestream sql talks to it" if server else ""),
             )
         self.incarnation = max(newest, after) + 1
         self._file = self._acquire()
@@ -63,6 +67,12 @@ def running(home: Home) -> int | None:
     """The process that runs this home now, if any."""
     numbers = [int(p.stem) for p in home.locks.glob("*.lock") if p.stem.isdigit()]
     return _holder(home.locks / f"{max(numbers)}.lock") if numbers else None
+
+
+def served(home: Home) -> Serving | None:
+    """The server that runs this home now, if any."""
+    found = announced(home)
+    return found if found is not None and found.pid == running(home) else None
 
 
 def _holder(path: Path) -> int | None:

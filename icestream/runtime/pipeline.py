@@ -532,7 +532,7 @@ class Pipeline:
             return None
         used = {k for r in self.plan.readers if r.committer in due for k in r.feeds}
         ends = {k: v for k, v in ends.items() if k in used}
-        micros = max(time.time_ns() // 1000, self.record.time + 1)
+        micros = max(time.time_ns() // 1000, self.record.time + 1_000)
         return Cut(self.record.epoch + 1, micros, ends, frozenset(due), self._limit())
 
     def _ticks(self, *, once: bool) -> bool:

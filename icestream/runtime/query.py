@@ -36,7 +36,8 @@ def select(query: Query, catalog: Catalog, spark: SparkSession) -> Result:
     frame = frame_of(node, catalog, spark)
     table = frame.toDF(*[f"c{i}" for i in range(len(node.columns))]).toArrow()
     values = [values_of(x, c.type) for c, x in zip(node.columns, table.columns, strict=True)]
-    return Result(columns=node.names, rows=list(zip(*values, strict=True)))
+    types = tuple(c.type for c in node.columns)
+    return Result(None, node.names, list(zip(*values, strict=True)), types)
 
 
 def values_of(column: pa.Array | pa.ChunkedArray, type: Type) -> list[Any]:

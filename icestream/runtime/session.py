@@ -41,6 +41,8 @@ FIXED = {
     # A limit in bytes makes Spark measure a batch after every row: two thirds of the executors' time.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
     "spark.sql.execution.arrow.maxBytesPerBatch": "2147483647b",
+    # Large results go to a file as they come.
+    "spark.driver.maxResultSize": "0",
     "spark.sql.catalogImplementation": "in-memory",
     # A backfill and the queries of clients run beside the pipeline, not before it.
     "spark.scheduler.mode": "FAIR",

@@ -60,6 +60,8 @@ class Listener:
         self._tls = tls
         self._limit = connections
         self._patience = patience
+        self.on_clients: Callable[[int], None] = lambda clients: None
+        """Told how many clients there are, whenever one comes or goes."""
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="icestream-session")
         self._cancels = ThreadPoolExecutor(2, thread_name_prefix="icestream-cancel")
         self._loop: asyncio.AbstractEventLoop
@@ -174,6 +176,7 @@ class Listener:
             raise StateError("53300", "sorry, too many clients already")
         process = next(self._numbers)
         talk = self._talks[process] = _Talk(secrets.randbits(32))
+        self.on_clients(self.clients)
         try:
             talk.connection = await self._work(self._open, replace(client, process=process))
             wire.on_gone = lambda: self._interrupt(talk)
@@ -189,6 +192,7 @@ class Listener:
             raise
         finally:
             del self._talks[process]
+            self.on_clients(self.clients)
             if talk.connection:
                 await self._work(talk.connection.close)
 

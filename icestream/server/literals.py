@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
+from types import MappingProxyType
 
 from icestream.errors import SqlError
 from icestream.functions.expressions import Cast, Literal, walk
 from icestream.plan.logical import Node
 from icestream.plan.rewrite import all_exprs
 from icestream.server import moments
-from icestream.types import BIGINT, VARCHAR, Type
+from icestream.types import BIGINT, NULL, VARCHAR, Type, array
 
 PIECES = re.compile(
     r"""(?P<text>[eE]?'(?:[^']|'')*'|"(?:[^"]|"")*")
@@ -25,8 +26,8 @@ PIECES = re.compile(
 """What a text is made of, as far as it matters here."""
 COUNTS = re.compile(r"\b(limit|offset)\s+$", re.I)
 """What stands before a parameter that is a number of rows."""
-MARK = "\x01$"
-"""Begins the text that stands for a parameter while types are looked for."""
+MARK = re.compile(r"(?P<whole>\{)?\x01\$(?P<at>\d+)\}?")
+"""The text that stands for a parameter while types are looked for: where an array is asked for, that of its element."""
 
 
 def statements(sql: str) -> list[str]:
@@ -69,19 +70,35 @@ def marked(sql: str, given: Sequence[Type | None]) -> str:
         type = given[at] if at < len(given) else None
         if COUNTS.search(sql[: match.start()]):
             return "1"
-        return f"'{MARK}{at}'" if type is None else f"CAST('{MARK}{at}' AS {type})"
+        return f"'{{\x01${at}}}'" if type is None else f"CAST(NULL AS {type})"
 
     return PIECES.sub(step, sql)
 
 
-def types(sql: str, given: Sequence[Type | None], node: Node) -> tuple[Type, ...]:
-    """The types of a statement's parameters: as the client says, else what their place asks for, else texts."""
-    found: dict[int, Type] = {}
+def marked_at(text: object) -> int | None:
+    """The parameter that a marking text stands for, counted from 0."""
+    found = MARK.fullmatch(text) if isinstance(text, str) else None
+    return int(found["at"]) if found else None
+
+
+def types(
+    sql: str,
+    given: Sequence[Type | None],
+    node: Node,
+    placed: Mapping[int, Type] = MappingProxyType({}),
+) -> tuple[Type, ...]:
+    """The types of a statement's parameters: as the client says, else what their place asks for, else texts.
+
+    `placed` says what the places of some ask for.
+    """
+    found: dict[int, Type] = dict(placed)
     for expr in (part for whole in all_exprs(node) for part in walk(whole)):
-        if isinstance(expr, Cast) and isinstance(expr.arg, Literal):
-            value = expr.arg.value
-            if isinstance(value, str) and value.startswith(MARK):
-                found.setdefault(int(value.removeprefix(MARK)), expr.type)
+        literal = expr.arg if isinstance(expr, Cast) else expr
+        mark = literal.value if isinstance(literal, Literal) else None
+        at = marked_at(mark)
+        if at is not None and expr.type != NULL:
+            whole = str(mark).startswith("{")
+            found.setdefault(at, expr.type if whole else array(expr.type))
     for match in PIECES.finditer(sql):
         if match["number"] and COUNTS.search(sql[: match.start()]):
             found.setdefault(int(match["number"]) - 1, BIGINT)
@@ -112,6 +129,8 @@ def literal(value: object) -> str:
             return f"CAST('{value.isoformat()}' AS TIME)"
         case dt.timedelta():
             return f"INTERVAL '{moments.interval_text(value)}'"
+        case [] | ():
+            return "'{}'"
         case list() | tuple():
             return f"ARRAY[{', '.join(map(literal, value))}]"
     text = str(value).replace("'", "''")

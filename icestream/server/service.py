@@ -18,6 +18,7 @@ from icestream.errors import IcestreamError
 from icestream.jobs import Job
 from icestream.observe.report import EpochReport
 from icestream.result import Result
+from icestream.runtime.background import Background
 from icestream.server import inventory
 from icestream.server.backend import VERSION, Client, Notice
 from icestream.server.inventory import FIRST_OID
@@ -47,10 +48,7 @@ class Service:
             "events": partial(inventory.events, engine),
         }
         self.system = SystemRelations(self.model, costly)
-        self.failed: BaseException | None = None
-        """What ended the pipeline, if something did."""
-        self._stop = threading.Event()
-        self._loop = threading.Thread(target=self._run, name="icestream-pipeline", daemon=True)
+        self._loop = Background(lambda stop: engine.run(stop, report=self.report), self._ended)
         self._telling = threading.local()
         self._quiet = engine.notice
         engine.notice = self._notice
@@ -66,9 +64,12 @@ class Service:
     def stop(self) -> None:
         """Stop at the end of the epoch."""
         self.engine.jobs.close()
-        self._stop.set()
-        if self._loop.is_alive():
-            self._loop.join()
+        self._loop.stop()
+
+    @property
+    def failed(self) -> BaseException | None:
+        """What ended the pipeline, if something did."""
+        return self._loop.failed
 
     def open(self, client: Client) -> EngineSession:
         """A session for a client."""
@@ -106,13 +107,9 @@ class Service:
         else:
             notices.append(Notice(text))
 
-    def _run(self) -> None:
-        try:
-            self.engine.run(self._stop, report=self.report)
-        except BaseException as error:
-            self.failed = error
-            self.engine.events.add("PIPELINE_FAIL", error=str(error).partition("\n")[0])
-            self._quiet(f"the pipeline has stopped: {error}")
+    def _ended(self, error: BaseException) -> None:
+        self.engine.events.add("PIPELINE_FAIL", error=str(error).partition("\n")[0])
+        self._quiet(f"the pipeline has stopped: {error}")
 
     # -- what clients see of the system ----------------------------------------------------------
 

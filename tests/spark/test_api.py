@@ -58,6 +58,8 @@ def test_a_subscription_tells_what_comes_and_goes(spark: SparkSession, tmp_path:
             for change in found:
                 folded[change.row["shop"], change.row["n"]] += 1 if change.op == "insert" else -1
         assert list(db.subscribe("totals", since=position, follow=False)) == []
+        with pytest.raises(SqlError, match="no longer kept"):
+            list(db.subscribe("totals", since=1, follow=False))
         assert +folded == Counter({("north", 6): 1, **{(f"shop {n}", 1): 1 for n in range(3)}})
         db.start()
         feed.write(new((9, "late", 7)))

@@ -87,7 +87,7 @@ def test_what_does_not_fit_is_refused_and_changes_nothing(
             "INSERT INTO t VALUES (1, 2, 3)",
             "INSERT INTO t (a, c) VALUES (1, 2)",
             "UPDATE t SET c = 1",
-            "INSERT INTO t VALUES (1, 2) RETURNING a + 1",
+            "INSERT INTO t VALUES (1, 2) RETURNING c + 1",
         ):
             with pytest.raises(psycopg.Error):
                 client.execute(wrong)

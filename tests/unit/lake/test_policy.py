@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 from icestream.lake.stamp import STAMP, Stamp
 from icestream.lake.table import Snapshot
 from icestream.maintenance.policy import MEGABYTE, TIERS, tier_to_merge, to_expire
@@ -39,3 +41,13 @@ def test_tiers() -> None:
     assert tier_to_merge([small] * 15, 32) is None
     assert tier_to_merge([small] * 16, 32) is TIERS[1]
     assert tier_to_merge([200 * MEGABYTE] * 500, 32) is None
+
+
+def test_what_a_subscription_may_want_is_kept() -> None:
+    timed = [
+        replace(s, summary={STAMP: Stamp("p", 1, 1, s.id, s.id * 1_000).to_json()})
+        for s in history(100)
+    ]
+    assert min({s.id for s in timed} - set(to_expire(timed, set(), 10))) == 91
+    kept = {s.id for s in timed} - set(to_expire(timed, set(), 10, since=30_000))
+    assert min(kept) == 29  # the one before is where reading begins

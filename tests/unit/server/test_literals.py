@@ -8,7 +8,11 @@ from decimal import Decimal
 import pytest
 
 from icestream.errors import SqlError
-from icestream.server.literals import filled, literal, parameters, statements
+from icestream.plan.query import Relation, bind_query
+from icestream.server.literals import filled, literal, marked, parameters, statements, types
+from icestream.sql import parse
+from icestream.sql.statements import Select
+from icestream.types import BIGINT, INTEGER, NUMERIC, VARCHAR, array
 
 
 def test_statements_keep_their_places() -> None:
@@ -45,3 +49,16 @@ def test_parameters_are_not_looked_for_in_texts() -> None:
 )
 def test_values_as_sql_writes_them(value: object, text: str) -> None:
     assert literal(value) == text
+
+
+def test_a_place_asks_for_a_type() -> None:
+    columns = (("id", INTEGER), ("many", array(INTEGER)), ("texts", array(VARCHAR)), ("n", NUMERIC))
+    sql = (
+        "SELECT id FROM wide WHERE id = ANY($1) AND many = $2 AND texts = $3 AND n > $4 AND id < $5"
+    )
+    given = (None, None, None, None, BIGINT)
+    (select,) = parse(marked(sql, given), "", {})
+    assert isinstance(select, Select)
+    node = bind_query(select.query, lambda name: Relation("wide", "wide", columns))
+    found = types(sql, given, node)
+    assert found == (array(INTEGER), array(INTEGER), array(VARCHAR), NUMERIC, BIGINT)

@@ -16,7 +16,10 @@ from icestream.config import Home
 from icestream.engine import Engine
 from icestream.server.listener import Listener
 from icestream.server.service import Service
+from tests.unit.server.relations.cases import cases, golden
 from tests.unit.server.test_psql import needs_psql, psql
+
+GOLDEN = golden()
 
 
 @pytest.fixture
@@ -56,6 +59,13 @@ def test_transactions_are_spoken(served: str) -> None:
         with pytest.raises(errors.InFailedSqlTransaction):
             connection.execute("SHOW TABLES")
         connection.rollback()
+        assert connection.execute("SHOW TABLES").fetchall() == []
+
+
+def test_savepoints_bring_a_failed_transaction_back(served: str) -> None:
+    with psycopg.connect(served) as connection, connection.transaction():
+        with pytest.raises(errors.SyntaxError), connection.transaction():
+            connection.execute("SELEC 1")
         assert connection.execute("SHOW TABLES").fetchall() == []
 
 
@@ -125,3 +135,20 @@ def test_psql_looks_around(served: str) -> None:
     assert done.returncode == 0
     assert "ERROR" not in done.stderr
     assert "public" in done.stdout
+
+
+def test_what_tools_ask_first_passes_through_the_server(served: str) -> None:
+    wrong = []
+    with psycopg.connect(served, autocommit=True, cursor_factory=psycopg.RawCursor) as client:
+        for name in ("orders", "large_orders", "lines"):
+            client.execute(f"CREATE VIEW {name} AS SELECT 1 AS id, 'a' AS name")
+        for case in cases():
+            expected = [name for name, _ in GOLDEN[case.name]["columns"]]
+            try:
+                found = client.execute(case.sql, case.parameters or None).description or []
+            except psycopg.Error as error:
+                wrong.append(f"{case.name}: {error}")
+            else:
+                if [column.name for column in found] != expected:
+                    wrong.append(f"{case.name}: {found}")
+    assert not wrong

@@ -1,0 +1,63 @@
+"""What the engine answers to a statement → what a client is told."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from icestream.result import Result
+from icestream.server.backend import Column, Notice, Outcome
+from icestream.sql import statements as st
+from icestream.types import BIGINT, BOOLEAN, VARCHAR, Type
+
+Changing = st.Insert | st.Update | st.Delete
+
+
+def outcome(parsed: st.Statement, result: Result, notices: tuple[Notice, ...]) -> Outcome:
+    """A result with the tag that PostgreSQL would give; what it says beyond that is a notice."""
+    changes = isinstance(parsed, Changing)
+    if changes and not result.columns:
+        return Outcome(result.message or "", notices=notices)
+    if result.columns:
+        told = columns(result)
+        rows: list[tuple[object, ...]] = list(result.rows)
+        if not result.types:
+            texts = [c.type == VARCHAR for c in told]
+            rows = [tuple(map(_plain, row, texts)) for row in rows]
+        tag = result.message if changes and result.message else "SELECT"
+        return Outcome(tag, told, rows, notices)
+    message = result.message or ""
+    tag = _tag(parsed)
+    more = message.removeprefix(tag).strip()
+    if more and not more.isidentifier():
+        notices = (*notices, Notice(message))
+    return Outcome(tag, notices=notices)
+
+
+def columns(result: Result) -> tuple[Column, ...]:
+    """The columns of a result. Where their types are not known, they are numbers or truth values if nothing else is in
+    them, else texts."""
+    if result.types:
+        return tuple(map(Column, result.columns, result.types))
+    values = zip(*result.rows, strict=True) if result.rows else [()] * len(result.columns)
+    return tuple(Column(n, _type(v)) for n, v in zip(result.columns, values, strict=True))
+
+
+def _type(values: Iterable[object]) -> Type:
+    kinds = {type(v) for v in values if v is not None}
+    return {bool: BOOLEAN, int: BIGINT}.get(kinds.pop(), VARCHAR) if len(kinds) == 1 else VARCHAR
+
+
+def _plain(value: object, text: bool) -> object:
+    return str(value) if text and value is not None else value
+
+
+def _tag(parsed: st.Statement) -> str:
+    """CreateMaterializedView → CREATE MATERIALIZED VIEW."""
+    words = re.findall(r"[A-Z][a-z]*", type(parsed).__name__)
+    text = " ".join(words).upper()
+    if isinstance(parsed, st.CreateView) and parsed.materialized:
+        return "CREATE MATERIALIZED VIEW"
+    if isinstance(parsed, st.Drop | st.Alter):
+        return f"{text} {parsed.kind.upper()}"
+    return "SET" if isinstance(parsed, st.SetVariable) else text

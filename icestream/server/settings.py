@@ -1,0 +1,107 @@
+"""What a client may SET and SHOW of its own session."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from icestream.errors import SqlError
+from icestream.server.backend import VERSION, Column, Outcome
+from icestream.types import VARCHAR
+
+KNOWN = {
+    "timezone": ("TimeZone", "UTC"),
+    "client_encoding": ("client_encoding", "UTF8"),
+    "application_name": ("application_name", ""),
+    "datestyle": ("DateStyle", "ISO, MDY"),
+    "extra_float_digits": ("extra_float_digits", "1"),
+    "search_path": ("search_path", "public"),
+    "standard_conforming_strings": ("standard_conforming_strings", "on"),
+    "statement_timeout": ("statement_timeout", "0"),
+    "transaction_isolation": ("transaction_isolation", "read committed"),
+    "server_version": ("server_version", VERSION),
+    "session characteristics": ("session characteristics", ""),
+    "rw_implicit_flush": ("rw_implicit_flush", "false"),
+    "implicit_flush": ("implicit_flush", "false"),
+}
+"""Settings of a session, by name: as it is spelt, and what it is."""
+FLUSHES = ("rw_implicit_flush", "implicit_flush")
+"""Settings by which each change waits until it is visible."""
+TOLD = ("timezone", "client_encoding", "application_name", "datestyle")
+SET = re.compile(
+    r"""set \s+ (?:session\s+|local\s+)? (?P<name>time\s+zone|session\s+characteristics|[\w.]+)
+    (?:(?:\s*(?:=|\bto\b)\s*|\s+)(?P<value>.*))?""",
+    re.I | re.S | re.X,
+)
+
+
+class Settings:
+    """The settings of one session; those that nobody set are as for everybody."""
+
+    def __init__(self, given: Mapping[str, str]) -> None:
+        self._set = {k.lower(): v for k, v in given.items() if k.lower() in KNOWN}
+
+    def __getitem__(self, name: str) -> str:
+        return self._set.get(name, KNOWN[name][1])
+
+    def take(self, name: str, value: str) -> None:
+        """Set one."""
+        self._set[name.lower()] = value
+
+    @property
+    def told(self) -> Mapping[str, str]:
+        """Those that a client is told without asking."""
+        return {KNOWN[name][0]: self[name] for name in TOLD}
+
+    @property
+    def flushes(self) -> bool:
+        """Whether each change waits until it is visible."""
+        return any(self[name].lower() in ("true", "on") for name in FLUSHES)
+
+    @property
+    def all(self) -> tuple[tuple[str, str], ...]:
+        """Every one, as it is spelt."""
+        return tuple((KNOWN[name][0], self[name]) for name in KNOWN)
+
+    def show(self, words: str) -> Outcome:
+        """SHOW name"""
+        return Outcome("SHOW", shown(words), [(self[_shown(words)],)])
+
+    def set(self, words: str) -> Outcome:
+        """SET name TO value"""
+        found = SET.fullmatch(words)
+        if found is None or found["value"] is None:
+            raise SqlError(f"SET of what, to what? {words}")
+        name, value = plain(found["name"]), found["value"].strip().strip("'\"")
+        self._set[name] = KNOWN[name][1] if value.lower() == "default" else value
+        return Outcome("SET")
+
+    def reset(self, words: str) -> Outcome:
+        """RESET name"""
+        self._set.pop(plain(words[5:]), None)
+        return Outcome("RESET")
+
+
+def is_own(words: str) -> bool:
+    """Whether a SET or SHOW is about the session."""
+    if words[:3].lower() == "set":
+        found = SET.fullmatch(words)
+        return found is not None and plain(found["name"]) in KNOWN
+    return _shown(words) in KNOWN
+
+
+def shown(words: str) -> tuple[Column, ...]:
+    """The columns of a SHOW."""
+    return (Column(KNOWN[_shown(words)][0], VARCHAR),)
+
+
+def _shown(words: str) -> str:
+    return plain(words[4:])
+
+
+def plain(words: str) -> str:
+    """A name as it is looked up."""
+    name = " ".join(words.split()).lower().strip('"')
+    return {"time zone": "timezone", "transaction isolation level": "transaction_isolation"}.get(
+        name, name
+    )

@@ -1,0 +1,121 @@
+"""A cursor for a subscription: DECLARE … SUBSCRIPTION CURSOR FOR name [SINCE … | FULL]."""
+
+from __future__ import annotations
+
+import datetime as dt
+import itertools
+import re
+import threading
+import time
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+
+from icestream.catalog.subscriptions import followed
+from icestream.engine import Engine
+from icestream.errors import SqlError
+from icestream.runtime.subscription import Change, Follower
+from icestream.server.backend import Column, StateError
+from icestream.types import BIGINT, VARCHAR
+
+DECLARED = re.compile(
+    r"""(?P<name>"[^"]+"|[\w.]+) (?:\s+ (?:(?P<full>full) | since \s+ (?P<since>.+)))?""",
+    re.I | re.S | re.X,
+)
+MOMENT = re.compile(r"(?:timestamp(?:tz)?\s+|timestamp\s+with\s+time\s+zone\s+)?'(?P<text>[^']+)'", re.I)  # fmt: skip
+NOW, BEGIN = re.compile(r"(now|proctime)\s*\(\s*\)", re.I), re.compile(r"begin\s*\(\s*\)", re.I)
+
+Reading = Callable[[], AbstractContextManager[None]]
+
+
+class SubscriptionCursor:
+    """The changes that a subscription gives, from where the cursor stands; they never end."""
+
+    def __init__(self, text: str, engine: Engine, reading: Reading) -> None:
+        """`reading` is entered while anything is read."""
+        declared = DECLARED.fullmatch(text.strip())
+        if declared is None:
+            raise SqlError("SUBSCRIPTION CURSOR FOR name [SINCE … | FULL] is what can be declared")
+        name = declared["name"]
+        self.name = name.strip('"') if '"' in name else name.rpartition(".")[2].lower()
+        self._engine = engine
+        self._reading = reading
+        self._subscription, object = followed(self.name, engine.catalog)
+        own = tuple(Column(c.name, c.type) for c in object.columns)
+        self.columns = (*own, Column("op", VARCHAR), Column("rw_timestamp", BIGINT))
+        self._follower = Follower(object, engine.spark, engine.home.scratch)
+        self._waiting = self._follower.changes()
+        self._stopped = threading.Event()
+        with reading():
+            if declared["full"]:
+                self._follower.pin()
+            else:
+                self._follower.at = self._position(declared["since"] or "now()")
+
+    def fetch(self, limit: int | None, timeout: float) -> Sequence[Sequence[object]]:
+        """The next changes, as many as there are up to a limit; waits for the first one, if told to."""
+        if all(o.key != self._subscription.key for o in self._engine.catalog):
+            raise SqlError(f"subscription {self.name} was dropped")
+        self._stopped.clear()
+        end = time.monotonic() + timeout
+        while True:
+            seen = self._epoch()
+            found = self._take(limit)
+            if found or time.monotonic() >= end:
+                return [(*c.values, c.op, c.time) for c in found]
+            with self._engine.advanced:
+                self._engine.advanced.wait_for(
+                    lambda: self._stopped.is_set() or self._epoch() != seen,  # noqa: B023
+                    end - time.monotonic(),
+                )
+            if self._stopped.is_set():
+                raise StateError("57014", "canceling statement due to user request")
+
+    def _epoch(self) -> int:
+        return self._engine.pipeline.record.epoch
+
+    def stop(self) -> None:
+        """Do not wait any longer."""
+        self._stopped.set()
+        with self._engine.advanced:
+            self._engine.advanced.notify_all()
+
+    def close(self) -> None:
+        """No more changes are wanted."""
+        self._waiting.close()
+
+    def _take(self, limit: int | None) -> list[Change]:
+        with self._reading():
+            found = list(itertools.islice(self._waiting, limit))
+            if limit is None or len(found) < limit:
+                self._waiting = self._follower.changes()
+                left = None if limit is None else limit - len(found)
+                found += itertools.islice(self._waiting, left)
+            return found
+
+    def _position(self, since: str) -> int:
+        if NOW.fullmatch(since):
+            return self._follower.now()
+        now = int(time.time() * 1000)
+        if BEGIN.fullmatch(since):
+            made = int(self._engine.catalog.stored[self.name].created * 1000) - 1
+            oldest = now - int(self._subscription.retention * 1000)
+            return self._follower.since(max(made, oldest), or_oldest=True)
+        moment = _moment(since)
+        if moment > now:
+            raise SqlError(f"SINCE {since} is in the future")
+        return self._follower.since(moment)
+
+
+def _moment(text: str) -> int:
+    """Milliseconds since 1970: as such, or as a timestamp (UTC if it does not say)."""
+    if text.isdigit():
+        return int(text)
+    try:
+        found = dt.datetime.fromisoformat(MOMENT.sub(r"\g<text>", text))
+    except ValueError:
+        raise SqlError(
+            f"SINCE {text} is no position",
+            remedy="now(), begin(), milliseconds since 1970 (a rw_timestamp), or a timestamp in quotes",
+        ) from None
+    zoned = found if found.tzinfo else found.replace(tzinfo=dt.UTC)
+    return int(zoned.timestamp() * 1000)
