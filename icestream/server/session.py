@@ -5,9 +5,11 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from duckdb import ConnectionException, DuckDBPyConnection, InterruptException
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
@@ -15,7 +17,7 @@ from icestream.errors import IcestreamError, NotSupportedError, SqlError
 from icestream.lake.jvm import java_message
 from icestream.plan.query import bind_query
 from icestream.result import Result
-from icestream.runtime.query import frame_of, values_of
+from icestream.runtime.query import collected, values_of
 from icestream.server import literals
 from icestream.server.backend import (
     VERSION,
@@ -114,6 +116,7 @@ class EngineSession:
         self._cancelled = False
         self._context: SparkContext | None = None
         self._job: Job | None = None
+        self._running: DuckDBPyConnection | None = None
         self._cursors: dict[str, Cursor] = {}
 
     # -- the protocol's questions ----------------------------------------------------------------
@@ -172,6 +175,9 @@ class EngineSession:
                 raise StateError("57014", "canceling statement due to user request") from error
             text = java_message(error) if isinstance(error, Py4JJavaError) else str(error)
             raise StateError("XX000", text.strip().splitlines()[0]) from error
+        except InterruptException as error:
+            self._fail()
+            raise StateError("57014", "canceling statement due to user request") from error
         except IcestreamError as error:
             self._fail()
             if self._cancelled:
@@ -188,6 +194,9 @@ class EngineSession:
     def cancel(self) -> None:
         """See `Session.cancel`."""
         self._cancelled = True
+        if self._running is not None:
+            with suppress(ConnectionException):  # it is done already
+                self._running.interrupt()
         if self._context is not None:
             self._context.cancelJobGroup(self.group)
         if self._job is not None:
@@ -240,11 +249,12 @@ class EngineSession:
     def _select(self, statement: st.Select) -> Outcome:
         engine = self.service.engine
         node = bind_query(statement.query, engine.catalog.names().relation)
-        context = self._context = engine.spark.sparkContext
-        context.setJobGroup(self.group, "a query of a client")
-        context.setLocalProperty("spark.scheduler.pool", "queries")
-        frame = frame_of(node, engine.catalog, engine.spark)
-        found = frame.toDF(*[f"c{i}" for i in range(len(node.columns))]).toArrow()
+        found = engine.rows_at_hand(node, self._hold)
+        if found is None:
+            context = self._context = engine.spark.sparkContext
+            context.setJobGroup(self.group, "a query of a client")
+            context.setLocalProperty("spark.scheduler.pool", "queries")
+            found = collected(node, engine.catalog, engine.spark)
         types = [c.type for c in node.columns]
 
         def rows() -> Iterator[Sequence[Any]]:
@@ -252,6 +262,9 @@ class EngineSession:
                 yield from zip(*map(values_of, batch.columns, types), strict=True)
 
         return Outcome("SELECT", tuple(Column(c.name, c.type) for c in node.columns), rows())
+
+    def _hold(self, cursor: DuckDBPyConnection) -> None:
+        self._running = cursor
 
     def _answer(self, parsed: st.Statement, result: Result, notices: tuple[Notice, ...]) -> Outcome:
         changes = isinstance(parsed, st.Insert | st.Update | st.Delete)
