@@ -1,14 +1,16 @@
 """Tables of the lake as DuckDB reads them: from their files, or from a copy in memory that follows the commits.
 
-A table that is asked for again, and is not tiny, is copied. What a commit added and deleted is then all that is read, and a
-look-up takes a few milliseconds.
+A table that is asked for again, and is not tiny, is copied, meanwhile its files are read. What a commit added and deleted is
+then all that is read, and a look-up takes a few milliseconds.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from threading import Lock, Thread
 
 import duckdb
 import numpy as np
@@ -40,45 +42,68 @@ class Copy:
 
 
 class Copies:
-    """The tables of one database that are kept in memory, up to so many bytes of data files. One thread at a time."""
+    """The tables of one database that are kept in memory, up to so many bytes of data files. `lock` is held by who asks."""
 
-    def __init__(self, database: duckdb.DuckDBPyConnection, most: int) -> None:
+    def __init__(self, database: duckdb.DuckDBPyConnection, most: int, lock: Lock) -> None:
         self.database = database
         self.most = most
+        self.lock = lock
+        self._making: dict[str, Thread] = {}
         self._kept: OrderedDict[str, Copy] = OrderedDict()
         self._asked: set[str] = set()
         self._made = 0
 
     def of(self, listed: Listed) -> str | None:
-        """The copy of a table at that snapshot; None if it has none."""
+        """The copy of a table at that snapshot; None if it has none (yet)."""
         again = listed.name in self._asked
         self._asked.add(listed.name)
-        if not again or listed.rows < WORTH or listed.size > self.most:
-            self._drop(listed.name)
-            return None
         copy = self._kept.get(listed.name)
-        if copy is None or not self._followed(copy, listed):
-            self._drop(listed.name)
-            copy = self._make(listed)
-        self._kept.move_to_end(listed.name)
+        if copy is not None and listed.size <= self.most and self._followed(copy, listed):
+            self._kept.move_to_end(listed.name)
+            return copy.name
+        self._drop(listed.name)
+        if again and WORTH <= listed.rows and listed.size <= self.most:
+            self._begin(listed)
+        return None
+
+    def settle(self) -> None:
+        """Wait until all copies that have been begun are made. The lock must be free."""
+        for thread in list(self._making.values()):
+            thread.join()
+
+    def _begin(self, listed: Listed) -> None:
+        """Make a copy in the background; commits that come in the meantime are followed later."""
+        if listed.name not in self._making:
+            self._made += 1
+            copy = Copy(f"copy{self._made}", listed)
+            thread = Thread(target=self._make, args=(copy,), name="icestream-copy", daemon=True)
+            self._making[listed.name] = thread
+            thread.start()
+
+    def _make(self, copy: Copy) -> None:
+        listed, made = copy.listed, False
+        columns = ", ".join(f"{quoted(c.name)} {c.type}" for c in listed.columns)
+        cursor = self.database.cursor()
+        try:
+            cursor.execute(
+                f"CREATE TABLE {copy.name} ({columns}, {FILE} UBIGINT, {POSITION} BIGINT)"
+            )
+            self._change(copy, (), {}, list(listed.files.values()))
+            made = True
+        except (OSError, duckdb.Error):  # its files are gone, or the memory is full
+            with suppress(duckdb.Error):
+                cursor.execute(f"DROP TABLE IF EXISTS {copy.name}")
+        finally:
+            cursor.close()
+            with self.lock:
+                del self._making[listed.name]
+                if made:
+                    self._keep(copy)
+
+    def _keep(self, copy: Copy) -> None:
+        self._kept[copy.listed.name] = copy
         while sum(c.listed.size for c in self._kept.values()) > self.most:
             self._drop(next(iter(self._kept)))
-        return copy.name
-
-    def _make(self, listed: Listed) -> Copy:
-        self._made += 1
-        copy = Copy(f"copy{self._made}", listed)
-        columns = ", ".join(f"{quoted(c.name)} {c.type}" for c in listed.columns)
-        self.database.execute(
-            f"CREATE TABLE {copy.name} ({columns}, {FILE} UBIGINT, {POSITION} BIGINT)"
-        )
-        self._kept[listed.name] = copy
-        try:
-            self._change(copy, (), {}, list(listed.files.values()))
-        except BaseException:
-            self._drop(listed.name)
-            raise
-        return copy
 
     def _drop(self, name: str) -> None:
         copy = self._kept.pop(name, None)

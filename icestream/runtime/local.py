@@ -9,19 +9,19 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import duckdb
 import pyarrow as pa
 
 from icestream.config import EngineSettings, Home
+from icestream.functions.duckdb import string
 from icestream.lake.copies import DEAD, Copies, positions, scan
 from icestream.lake.listing import Listed, Listing, NotPlain
 from icestream.lake.stamp import Record
 from icestream.plan.duckdb import multiplies, render
 from icestream.plan.linear import relations_read
-from icestream.plan.logical import Node, Scan, walk
+from icestream.plan.logical import Node, Scan, Values, walk
 from icestream.types import arrow_type
 
 MOST = 5_000_000
@@ -68,24 +68,28 @@ class Local:
                 continue
             except (NotPlain, ValueError, duckdb.Error, pa.ArrowException):
                 return None
-            self.answered += found is not None
+            self.answered += 1
             return found
         return None
 
     def close(self) -> None:
         """Let go of the copies and the catalog."""
+        self.settle()
         self._listing.close()
         if self._database is not None:
             self._database.close()
 
-    def _run(self, node: Node, keys: Sequence[str], text: str, hold: Hold) -> pa.Table | None:
+    def settle(self) -> None:
+        """Wait until copies that are being made are there."""
+        if self._copies is not None:
+            self._copies.settle()
+
+    def _run(self, node: Node, keys: Sequence[str], text: str, hold: Hold) -> pa.Table:
         with self._lock:
             cursor = self._open().cursor()
         try:
             with self._lock:
-                inputs = self._inputs(node, keys, cursor) if keys else []
-            if inputs is None:
-                return None
+                inputs = self._inputs(node, keys, cursor)
             hold(cursor)
             given = ", ".join(f"_in{n} AS NOT MATERIALIZED ({i})" for n, i in enumerate(inputs))
             cursor.execute(f"WITH {given} {text}" if given else text)
@@ -95,14 +99,11 @@ class Local:
 
     def _inputs(
         self, node: Node, keys: Sequence[str], cursor: duckdb.DuckDBPyConnection
-    ) -> list[str] | None:
+    ) -> list[str]:
         """What each relation is read from. The cursor is in a transaction then, so that copies may move on."""
-        record = self._listing.record()
-        if record is None:
-            return None
+        record = self._listing.record() if keys else None
         listed = [self._listed(record, key) for key in keys]
-        if not _few(node, dict(zip(keys, listed, strict=True))):
-            return None
+        _check_few(node, dict(zip(keys, listed, strict=True)))
         assert self._copies is not None
         copies = [self._copies.of(each) for each in listed]
         held = [name for name in copies if name is not None]
@@ -117,8 +118,8 @@ class Local:
                 inputs.append(_from_files(each, f"{DEAD}{number}", cursor))
         return inputs
 
-    def _listed(self, record: Record, key: str) -> Listed:
-        at = record.objects.get(key)
+    def _listed(self, record: Record | None, key: str) -> Listed:
+        at = record.objects.get(key) if record else None
         if at is None or at.table is None or at.snapshot is None:
             raise NotPlain(key)
         return self._listing.table(at.table, at.uuid, at.snapshot, MOST)
@@ -134,13 +135,13 @@ class Local:
                     "temp_directory": "",
                     "autoinstall_known_extensions": False,
                     "autoload_known_extensions": False,
-                    "allowed_directories": [f"{self._home.warehouse}/"],
                 },
             )
             made.execute("SET GLOBAL TimeZone = 'UTC'")
+            made.execute(f"SET GLOBAL allowed_directories = [{string(f'{self._home.warehouse}/')}]")
             made.execute("SET GLOBAL enable_external_access = false")
             made.execute("SET GLOBAL lock_configuration = true")
-            self._copies = Copies(made, _bytes(self._memory) // SHARE)
+            self._copies = Copies(made, _bytes(self._memory) // SHARE, self._lock)
             self._database = made
         return self._database
 
@@ -158,13 +159,12 @@ def _from_files(listed: Listed, dead: str, cursor: duckdb.DuckDBPyConnection) ->
     return " UNION ALL ".join(parts)
 
 
-def _few(node: Node, listed: dict[str, Listed]) -> bool:
-    """Whether a query reads so little that it is answered at once."""
-    scans = Counter(n.relation for n in walk(node) if isinstance(n, Scan))
-    if sum(listed[key].rows * count for key, count in scans.items()) > MOST:
-        return False
-    pairs = math.prod(max(listed[key].rows, 1) ** count for key, count in scans.items())
-    return pairs <= PAIRS or not multiplies(node)
+def _check_few(node: Node, listed: Mapping[str, Listed]) -> None:
+    """Raises NotPlain unless a query reads so little that it is answered at once."""
+    rows = [listed[n.relation].rows for n in walk(node) if isinstance(n, Scan)]
+    rows += [len(n.rows) for n in walk(node) if isinstance(n, Values)]
+    if sum(rows) > MOST or (math.prod(max(n, 1) for n in rows) > PAIRS and multiplies(node)):
+        raise NotPlain("many rows")
 
 
 def _typed(found: pa.Table, node: Node) -> pa.Table:

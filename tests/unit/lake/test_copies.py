@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 import duckdb
@@ -78,6 +79,13 @@ class Model:
         )
 
 
+def settled(copies: Copies, listed: Listed) -> str | None:
+    """The copy, once it is made."""
+    name = copies.of(listed)
+    copies.settle()
+    return name or copies.of(listed)
+
+
 def sorted_rows(cursor: duckdb.DuckDBPyConnection, source: str) -> list[tuple[Any, ...]]:
     return sorted(cursor.execute(f'SELECT k, "v ""x""" FROM ({source})').fetchall())
 
@@ -85,7 +93,7 @@ def sorted_rows(cursor: duckdb.DuckDBPyConnection, source: str) -> list[tuple[An
 def test_copies_follow_the_commits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(subject, "WORTH", 0)
     model, database = Model(tmp_path, seed=3), duckdb.connect()
-    copies = Copies(database, 1 << 30)
+    copies = Copies(database, 1 << 30, Lock())
     assert copies.of(model.listed(0)) is None  # asked for the first time
     names = []
     for snapshot in range(1, 60):
@@ -96,8 +104,9 @@ def test_copies_follow_the_commits(tmp_path: Path, monkeypatch: pytest.MonkeyPat
             dead = ((n, f.vector.read()) for n, f in enumerate(files) if f.vector)
             cursor.register(DEAD, positions(dead))
             assert sorted_rows(cursor, scan(listed, files, DEAD)) == model.content()
-        names.append(copies.of(listed))
-        assert sorted_rows(database, f"FROM {names[-1]}") == model.content()
+        name = settled(copies, listed)
+        names.append(name)
+        assert sorted_rows(database, f"FROM {name}") == model.content()
     assert 1 < len(set(names)) < 30  # made anew at times, not every time
     (tables,) = database.execute("SELECT count(*) FROM duckdb_tables()").fetchone() or ()
     assert tables == 1
@@ -108,17 +117,17 @@ def test_a_transaction_stays_where_it_began(
 ) -> None:
     monkeypatch.setattr(subject, "WORTH", 0)
     model, database = Model(tmp_path, seed=4), duckdb.connect()
-    copies = Copies(database, 1 << 30)
+    copies = Copies(database, 1 << 30, Lock())
     model.write(list(range(100)))
     copies.of(model.listed(1))
-    name = copies.of(model.listed(1))
+    name = settled(copies, model.listed(1))
     cursor = database.cursor()
     cursor.execute("BEGIN")
     cursor.execute(f"SELECT 1 FROM {name} LIMIT 0")
     before = model.content()
     for snapshot in range(2, 40):
         model.step()
-        copies.of(model.listed(snapshot))
+        settled(copies, model.listed(snapshot))
     assert sorted_rows(cursor, f"FROM {name}") == before
 
 
@@ -126,14 +135,15 @@ def test_the_oldest_copies_make_room(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(subject, "WORTH", 0)
     model, database = Model(tmp_path, seed=5), duckdb.connect()
     model.write([1, 2, 3])
-    copies = Copies(database, 25)
+    copies = Copies(database, 25, Lock())
     tables = [Listed(f"lake.public.t{n}", 1, COLUMNS, model.listed(1).files) for n in range(3)]
-    for _ in range(2):
-        found = [copies.of(each) for each in tables]
-    assert None not in found
+    for each in tables:
+        copies.of(each)
+        settled(copies, each)
     (count,) = database.execute("SELECT count(*) FROM duckdb_tables()").fetchone() or ()
     assert count == 2
-    assert copies.of(Listed("lake.public.t0", 2, COLUMNS, {})) is not None
+    assert copies.of(tables[0]) is None
+    assert copies.of(tables[2]) is not None
 
 
 @pytest.fixture
