@@ -1,6 +1,6 @@
 """What SET can set: the session settings of RisingWave (and PostgreSQL) that scripts write.
 
-None of them changes what the engine does yet, so one is accepted only where ignoring it does no harm, and the
+Most of them change nothing, so one is accepted only where ignoring it does no harm, and the
 answer says so. A setting that asks for something the engine would not do is refused; so is an unknown name.
 """
 

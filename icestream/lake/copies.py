@@ -62,7 +62,7 @@ class Copies:
             self._kept.move_to_end(listed.name)
             return copy.name
         self._drop(listed.name)
-        if again and WORTH <= listed.rows and listed.size <= self.most:
+        if again and listed.rows >= WORTH and listed.size <= self.most:
             self._begin(listed)
         return None
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import random
+import threading
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -12,11 +14,15 @@ from pyspark.sql import SparkSession
 
 import icestream
 from icestream.api import Database
+from icestream.config import EngineSettings
+from icestream.lake import copies
 from icestream.plan.logical import Node
 from icestream.plan.query import bind_query
 from icestream.runtime.query import collected
 from icestream.sql import parse
 from icestream.sql.statements import Select
+from tests.feeds import Feed
+from tests.spark.test_views_time import new
 from tests.spark_session import spark
 
 __all__ = ["spark"]
@@ -263,3 +269,60 @@ def test_shapes(db: Database, sql: str) -> None:
 def test_what_is_left_to_spark(db: Database, sql: str) -> None:
     assert here(db, sql) is None
     db.sql(sql).to_arrow()
+
+
+def test_a_setting_sends_all_to_spark(db: Database) -> None:
+    local, sql = db.engine.local, "SELECT count(*) AS n FROM things"
+    before = local.answered
+    found = [db.sql(sql).to_arrow().to_pylist()]
+    assert local.answered == before + 1
+    db.execute("SET query_mode = 'distributed'")
+    found += [db.sql(sql).to_arrow().to_pylist()]
+    assert local.answered == before + 1
+    db.execute("SET query_mode = DEFAULT")
+    found += [[dict(zip(r.columns, row, strict=True)) for row in r.rows] for r in db.execute(sql)]
+    assert local.answered == before + 2
+    assert found[0] == found[1] == found[2]
+
+
+def test_all_tables_at_one_epoch_while_epochs_go_on(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Copies follow: the total of all moves is what the balances come to, whenever somebody looks."""
+    monkeypatch.setattr(copies, "WORTH", 0)
+    feed = Feed(tmp_path, "moves", ("id", "account", "amount"), keyed=False)
+    feed.write(new(*((n, n % 50, n) for n in range(200))))
+    sql = """SELECT t.total - b.total, b.accounts FROM (SELECT sum(balance) AS total, count(*) AS accounts FROM balances) b
+             CROSS JOIN (SELECT max(total) AS total FROM totals) t"""
+    wrong: list[object] = []
+    settings, done = EngineSettings(epoch_interval=0.1), threading.Event()
+    with icestream.connect(tmp_path / "home", spark=spark, settings=settings) as db:
+        db.execute(
+            f"""CREATE SOURCE moves (id INT, account INT, amount INT) {feed.clause};
+            CREATE MATERIALIZED VIEW balances AS SELECT account, sum(amount) AS balance FROM moves GROUP BY account;
+            CREATE MATERIALIZED VIEW totals AS SELECT sum(amount) AS total FROM moves"""
+        )
+        db.flush()
+        local = db.engine.local
+
+        def ask() -> None:
+            while not done.is_set():
+                (row,) = db.sql(sql).to_arrow().to_pylist()
+                if list(row.values()) != [0, 50]:
+                    wrong.append(row)
+
+        threads = [threading.Thread(target=ask) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        for epoch in range(6):
+            feed.write(new(*((n, n % 50, epoch) for n in range(40))))
+            db.flush()
+        done.set()
+        for thread in threads:
+            thread.join(60)
+        assert local.answered > 10
+        assert local._copies is not None
+        assert set(local._copies._kept) == {"lake.public.balances", "lake.public.totals"}
+        (row,) = db.sql("SELECT sum(balance) AS n FROM balances").to_arrow().to_pylist()
+    assert not wrong
+    assert row["n"] == sum(range(200)) + 40 * sum(range(6))
