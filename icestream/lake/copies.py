@@ -51,6 +51,8 @@ class Copies:
         self._making: dict[str, Thread] = {}
         self._kept: OrderedDict[str, Copy] = OrderedDict()
         self._asked: set[str] = set()
+        self._refused: set[str] = set()
+        """Tables that the memory was too small for."""
         self._made = 0
 
     def of(self, listed: Listed) -> str | None:
@@ -62,7 +64,8 @@ class Copies:
             self._kept.move_to_end(listed.name)
             return copy.name
         self._drop(listed.name)
-        if again and listed.rows >= WORTH and listed.size <= self.most:
+        fits = listed.size <= self.most and listed.name not in self._refused
+        if again and fits and listed.rows >= WORTH:
             self._begin(listed)
         return None
 
@@ -90,7 +93,9 @@ class Copies:
             )
             self._change(copy, (), {}, list(listed.files.values()))
             made = True
-        except (OSError, duckdb.Error):  # its files are gone, or the memory is full
+        except (OSError, duckdb.Error) as error:
+            if not isinstance(error, OSError | duckdb.IOException):  # its files are not just gone
+                self._refused.add(listed.name)
             with suppress(duckdb.Error):
                 cursor.execute(f"DROP TABLE IF EXISTS {copy.name}")
         finally:
