@@ -158,7 +158,7 @@ class Bench:
         at = self.at()
         assert at.table is not None
         _, namespace, name = at.table.split(".", 2)
-        location = (self.listing._location(namespace, name) or "").removeprefix("file:")
+        location = (self.listing.location(namespace, name) or "").removeprefix("file:")
         scan = f"iceberg_scan('/{location.lstrip('/')}', snapshot_from_id = {at.snapshot})"
         return self.duckdb.execute(query.format(view=scan, **values)).fetchall()
 

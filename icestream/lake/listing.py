@@ -119,7 +119,7 @@ class Listing:
 
     def record(self) -> Record | None:
         """The newest complete record."""
-        location = self._location(SYSTEM, "epochs")
+        location = self.location(SYSTEM, "epochs")
         if location is None:
             return None
         known = self._record
@@ -138,7 +138,7 @@ class Listing:
 
     def _list(self, name: str, uuid: str | None, snapshot: int, most: int) -> Listed:
         catalog, namespace, table = name.split(".", 2)
-        location = self._location(namespace, table) if catalog == LAKE else None
+        location = self.location(namespace, table) if catalog == LAKE else None
         if location is None:
             raise NotPlain(f"{name} is not in the lake")
         metadata = _metadata(location)
@@ -183,7 +183,8 @@ class Listing:
             self._manifests.keep(location, known, 8 * len(content))
         return known
 
-    def _location(self, namespace: str, table: str) -> str | None:
+    def location(self, namespace: str, table: str) -> str | None:
+        """Where the metadata of a table is now; None if there is no such table."""
         with self._lock:
             if self._db is None:
                 if not self.home.lake_catalog.exists():
