@@ -32,7 +32,7 @@ help:
 	@echo "make slt                 sqllogictest files against a server (FILE=… files or folders, URL=… another server, DIALECT=postgres)"
 	@echo "make setup               what both of them prepare: virtual environment, Java, JVM packages"
 	@echo "make lint | fmt | clean  style and types | apply the style | remove what was built"
-	@echo "make bench               benchmarks/append.py against its peers (BENCH=upsert, nexmark, epoch, incremental: others; each says what it takes with --help)"
+	@echo "make bench               benchmarks/append.py against its peers (BENCH=upsert, nexmark, epoch, incremental, serving: others; each says what it takes with --help)"
 
 setup: test-setup
 

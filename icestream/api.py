@@ -81,7 +81,7 @@ class Query:
 
     def to_arrow(self) -> pa.Table:
         """All rows, in memory."""
-        return self.to_spark().toArrow()
+        return self._engine.rows(self._node)
 
     def to_pandas(self) -> pd.DataFrame:
         """All rows, in memory."""

@@ -87,6 +87,7 @@ class EngineSettings:
         "size",
         "--memory",
     )
+    query_memory: str = _setting("1g", "memory for queries that are answered without Spark", "size")
     epoch_interval: float = _setting(
         1.0, "time between epochs while data keeps arriving", "duration"
     )

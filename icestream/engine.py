@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 from icestream import faults
@@ -37,8 +37,11 @@ from icestream.sql import parse
 from icestream.sql import statements as st
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import SparkSession
 
+    from icestream.plan.logical import Node
+    from icestream.runtime.local import Hold, Local
     from icestream.runtime.pipeline import Pipeline
 
 CREATE = (
@@ -281,7 +284,7 @@ class Engine:
             case st.Select():
                 from icestream.runtime.query import select
 
-                return select(statement.query, self.catalog, self.spark)
+                return select(statement.query, self.catalog, self.rows)
             case st.Show(what="jobs"):
                 told = [(job.id, job.statement, job.progress) for job in self.jobs]
                 return Result(columns=("Id", "Statement", "Progress"), rows=told)
@@ -306,6 +309,26 @@ class Engine:
                 self.run(threading.Event(), once=True)
                 return Result(message=type(statement).__name__.upper())
         raise NotSupportedError(_words(type(statement).__name__), place=statement.place)
+
+    def rows(self, node: Node) -> pa.Table:
+        """All rows of a query at the newest complete epoch; Spark is asked only if it has to be."""
+        from icestream.runtime.query import collected
+
+        found = self.rows_at_hand(node)
+        return collected(node, self.catalog, self.spark) if found is None else found
+
+    def rows_at_hand(self, node: Node, hold: Hold = lambda cursor: None) -> pa.Table | None:
+        """The same if Spark is not needed; else None. See `Local.rows`."""
+        if self.store.settings().get("query_mode", "").lower() == "distributed":
+            return None
+        return self.local.rows(node, hold)
+
+    @cached_property
+    def local(self) -> Local:
+        """What answers queries without Spark."""
+        from icestream.runtime.local import Local
+
+        return Local(self.home, self.settings)
 
     def _change(self, statement: st.Insert | st.Update | st.Delete) -> Result:
         from icestream.runtime.dml import Changing
@@ -570,6 +593,8 @@ class Engine:
             self._spark.stop()
         if self.lock is not None:
             self.lock.release()
+        if "local" in self.__dict__:
+            self.local.close()
         self.store.close()
 
 

@@ -1,6 +1,6 @@
 """What SET can set: the session settings of RisingWave (and PostgreSQL) that scripts write.
 
-None of them changes what the engine does yet, so one is accepted only where ignoring it does no harm, and the
+Most of them change nothing, so one is accepted only where ignoring it does no harm, and the
 answer says so. A setting that asks for something the engine would not do is refused; so is an unknown name.
 """
 
@@ -54,7 +54,7 @@ VARIABLES: Mapping[str, Variable] = {v.name: v for v in (
     *(Variable(f"streaming_parallelism{of}", "default", HINT) for of in _PARALLELISM),
     Variable("streaming_max_parallelism", "256", HINT, kind="int"),
     Variable("batch_parallelism", "default", HINT),
-    Variable("query_mode", "auto", HINT, ("auto", "local", "distributed")),
+    Variable("query_mode", "auto", "distributed: Spark answers every query", ("auto", "local", "distributed")),
     Variable("batch_enable_lookup_join", "true", HINT, kind="bool"),
     Variable("batch_enable_sort_agg", "true", HINT, kind="bool"),
     Variable("batch_enable_distributed_dml", "false", HINT, kind="bool"),

@@ -186,7 +186,7 @@ def _like(name: str) -> Template:
         escape = required(e[2], "LIKE with an escape") if len(a) > 2 else "\\"
         pattern = constant(e[1])
         if pattern is not None:
-            text = f.string(_like_pattern(pattern, escape))
+            text = f.string(like_pattern(pattern, escape))
         else:
             if escape != "\\":
                 raise ValueError("LIKE with a pattern that is not a constant and an ESCAPE")
@@ -197,7 +197,8 @@ def _like(name: str) -> Template:
     return template
 
 
-def _like_pattern(pattern: str, escape: str) -> str:
+def like_pattern(pattern: str, escape: str) -> str:
+    """A LIKE pattern with the escape \\, and only where it is needed."""
     out, i = "", 0
     while i < len(pattern):
         c = pattern[i]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Callable
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
@@ -30,11 +31,10 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-def select(query: Query, catalog: Catalog, spark: SparkSession) -> Result:
+def select(query: Query, catalog: Catalog, rows: Callable[[Node], pa.Table]) -> Result:
     """Run a query and collect its rows, as values that mean the same in every time zone."""
     node = bind_query(query, catalog.names().relation)
-    frame = frame_of(node, catalog, spark)
-    table = frame.toDF(*[f"c{i}" for i in range(len(node.columns))]).toArrow()
+    table = rows(node)
     values = [values_of(x, c.type) for c, x in zip(node.columns, table.columns, strict=True)]
     types = tuple(c.type for c in node.columns)
     return Result(None, node.names, list(zip(*values, strict=True)), types)
@@ -60,6 +60,13 @@ def shown(value: Any, type: Type) -> Any:
             kinds = {f.name: f.type for f in fields}
             return {n: None if v is None else shown(v, kinds[n]) for n, v in value.items()}
     return value
+
+
+def collected(node: Node, catalog: Catalog, spark: SparkSession) -> pa.Table:
+    """All rows of a query, by Spark. Names may repeat."""
+    frame = frame_of(node, catalog, spark)
+    table: pa.Table = frame.toDF(*[f"c{i}" for i in range(len(node.columns))]).toArrow()
+    return table.rename_columns(list(node.names))
 
 
 def frame_of(node: Node, catalog: Catalog, spark: SparkSession) -> DataFrame:

@@ -81,7 +81,7 @@ class Rows:
 
     def __init__(self, spool: Spool, types: Sequence[Type]) -> None:
         self._spool = spool
-        self._rows = _rows(spool.batches(), types)
+        self._rows = rows_of(spool.batches(), types)
 
     def __iter__(self) -> Iterator[Sequence[Any]]:
         return self
@@ -123,7 +123,8 @@ def _stream(frame: DataFrame) -> Iterator[pa.RecordBatch | list[int]]:
             server.getResult()
 
 
-def _rows(batches: Iterable[pa.RecordBatch], types: Sequence[Type]) -> Iterator[Sequence[Any]]:
+def rows_of(batches: Iterable[pa.RecordBatch], types: Sequence[Type]) -> Iterator[Sequence[Any]]:
+    """Their rows as Python values, some at a time."""
     for batch in batches:
         for start in range(0, batch.num_rows, PIECE):
             piece = batch.slice(start, PIECE)

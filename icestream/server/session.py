@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from duckdb import ConnectionException, DuckDBPyConnection, InterruptException
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
@@ -15,7 +16,7 @@ from icestream.errors import IcestreamError
 from icestream.lake.jvm import java_message
 from icestream.plan.query import bind_query
 from icestream.runtime.query import frame_of
-from icestream.runtime.spool import Rows, collect
+from icestream.runtime.spool import Rows, collect, rows_of
 from icestream.server import answers, described, literals
 from icestream.server.backend import (
     Client,
@@ -78,6 +79,7 @@ class EngineSession:
         self._cancelled = False
         self._context: SparkContext | None = None
         self._job: Job | None = None
+        self._running: DuckDBPyConnection | None = None
         self._cursors = Cursors(self._query, self._subscribe)
 
     # -- the protocol's questions ----------------------------------------------------------------
@@ -141,6 +143,9 @@ class EngineSession:
                 raise StateError("57014", "canceling statement due to user request") from error
             text = java_message(error) if isinstance(error, Py4JJavaError) else str(error)
             raise StateError("XX000", text.strip().splitlines()[0]) from error
+        except InterruptException as error:
+            self._fail()
+            raise StateError("57014", "canceling statement due to user request") from error
         except IcestreamError as error:
             self._fail()
             if self._cancelled:
@@ -157,6 +162,9 @@ class EngineSession:
         """See `Session.cancel`."""
         self._cancelled = True
         self._cursors.stop()
+        if self._running is not None:
+            with suppress(ConnectionException):  # it is done already
+                self._running.interrupt()
         if self._context is not None:
             self._context.cancelJobGroup(self.group)
         if self._job is not None:
@@ -207,12 +215,20 @@ class EngineSession:
     def _select(self, statement: st.Select) -> Outcome:
         engine = self.service.engine
         node = bind_query(statement.query, engine.catalog.names().relation)
-        with self._grouped():
-            frame = frame_of(node, engine.catalog, engine.spark)
-            named = frame.toDF(*[f"c{i}" for i in range(len(node.columns))])
-            found = collect(named, engine.home.scratch)
-        rows = Rows(found, [c.type for c in node.columns])
+        rows: Iterable[Sequence[object]]
+        found = engine.rows_at_hand(node, self._hold)
+        types = [c.type for c in node.columns]
+        if found is not None:
+            rows = rows_of(found.to_batches(), types)
+        else:
+            with self._grouped():
+                frame = frame_of(node, engine.catalog, engine.spark)
+                named = frame.toDF(*[f"c{i}" for i in range(len(node.columns))])
+                rows = Rows(collect(named, engine.home.scratch), types)
         return Outcome("SELECT", tuple(Column(c.name, c.type) for c in node.columns), rows)
+
+    def _hold(self, cursor: DuckDBPyConnection) -> None:
+        self._running = cursor
 
     def _told(self, parsed: st.Statement) -> tuple[Column, ...] | None:
         """The columns of what the catalog alone can tell."""

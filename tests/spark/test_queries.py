@@ -8,16 +8,19 @@ from collections.abc import Iterator
 from decimal import Decimal
 from typing import Any
 
+import duckdb
 import psycopg
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from icestream import types as t
+from icestream.plan.duckdb import render as local_text
 from icestream.plan.linear import linear
 from icestream.plan.logical import Node, Order, walk
 from icestream.plan.spark import render
 from icestream.types import backtick, spark_type
+from tests.duck import duck_type
 from tests.services.postgres import PostgresServer, postgres
 from tests.spark.golden import TABLES, plan, queries
 from tests.spark_session import spark
@@ -41,6 +44,19 @@ def tables(spark: SparkSession, postgres: PostgresServer) -> Iterator[psycopg.Co
             schema = ", ".join(f"{backtick(c)} {spark_type(x)}" for c, x in columns.items())
             spark.createDataFrame(found, schema).createOrReplaceTempView(f"data_{name}")
         yield connection
+
+
+@pytest.fixture(scope="module")
+def local(tables: psycopg.Connection[Any]) -> duckdb.DuckDBPyConnection:
+    """The same rows for the texts that are answered without Spark."""
+    made = duckdb.connect()
+    for name, (columns, _) in TABLES.items():
+        declared = ", ".join(f'"{c}" {duck_type(x)}' for c, x in columns.items())
+        made.execute(f"CREATE TABLE {name} ({declared})")
+        marks = ", ".join("?" * len(columns))
+        for row in tables.execute(f"SELECT * FROM {name}"):
+            made.execute(f"INSERT INTO {name} VALUES ({marks})", row)
+    return made
 
 
 def plain(value: Any) -> Any:
@@ -68,7 +84,10 @@ def on_spark(spark: SparkSession, node: Node, prefix: str = "data") -> DataFrame
 
 @pytest.mark.parametrize("sql", [pytest.param(sql, id=name) for name, sql in queries()])
 def test_rows_are_those_of_postgres(
-    sql: str, spark: SparkSession, tables: psycopg.Connection[Any]
+    sql: str,
+    spark: SparkSession,
+    tables: psycopg.Connection[Any],
+    local: duckdb.DuckDBPyConnection,
 ) -> None:
     node = plan(sql)
     frame = on_spark(spark, node)
@@ -81,7 +100,11 @@ def test_rows_are_those_of_postgres(
     ordered = bool(re.search(r"ORDER BY [^)]*$", sql)) and any(
         isinstance(n, Order) for n in walk(node)
     )
-    assert rows(frame.collect(), ordered) == rows(cursor.fetchall(), ordered)
+    wanted_rows = rows(cursor.fetchall(), ordered)
+    assert rows(frame.collect(), ordered) == wanted_rows
+    text = local_text(node, {f"{name}#1": name for name in TABLES}, 0)
+    if text is not None:
+        assert rows(local.execute(text).fetchall(), ordered) == wanted_rows
 
 
 # what PostgreSQL has no table function for, and how it says the same

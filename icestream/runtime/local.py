@@ -1,0 +1,181 @@
+"""Queries that are answered on this machine, without Spark: small ones, by DuckDB, with the rows that Spark would give.
+
+Every table is read at the newest complete record, as Spark does. What is not surely the same, and whatever fails, is left
+to Spark.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+
+import duckdb
+import pyarrow as pa
+
+from icestream.config import EngineSettings, Home
+from icestream.functions.duckdb import string
+from icestream.lake.copies import DEAD, Copies, positions, scan
+from icestream.lake.listing import Listed, Listing, NotPlain
+from icestream.lake.stamp import Record
+from icestream.plan.duckdb import multiplies, render
+from icestream.plan.linear import relations_read
+from icestream.plan.logical import Node, Scan, Values, walk
+from icestream.types import arrow_type
+
+MOST = 5_000_000
+"""Rows that a query may read here; more are read faster by Spark."""
+PAIRS = 20_000_000
+"""Pairs of rows that a join without an equality may compare."""
+ATTEMPTS = 3
+"""Files may be tidied away while they are read; the next record names others."""
+THREADS = 2
+SHARE = 8
+"""Copies take so small a part of the memory, counted in bytes of their compressed files."""
+
+Hold = Callable[[duckdb.DuckDBPyConnection], None]
+
+
+class Local:
+    """The engine's own DuckDB. Any number of threads may ask it."""
+
+    def __init__(self, home: Home, settings: EngineSettings) -> None:
+        self.answered = 0
+        """Queries that needed no Spark."""
+        self._listing = Listing(home)
+        self._lock = threading.Lock()
+        self._database: duckdb.DuckDBPyConnection | None = None
+        self._copies: Copies | None = None
+        self._home = home
+        self._memory = settings.query_memory
+
+    def rows(self, node: Node, hold: Hold = lambda cursor: None) -> pa.Table | None:
+        """The rows of a query at the newest record, with the columns' own names and types; None if Spark has to answer.
+
+        `hold` gets what can be interrupted while the query runs; it raises InterruptException then.
+        """
+        keys = sorted(relations_read(node))
+        text = render(node, {key: f"_in{n}" for n, key in enumerate(keys)}, time.time_ns() // 1000)
+        if text is None:
+            return None
+        for _ in range(ATTEMPTS):
+            try:
+                found = self._run(node, keys, text, hold)
+            except duckdb.InterruptException:
+                raise
+            except (OSError, KeyError, duckdb.IOException):
+                continue
+            except (NotPlain, ValueError, duckdb.Error, pa.ArrowException):
+                return None
+            self.answered += 1
+            return found
+        return None
+
+    def close(self) -> None:
+        """Let go of the copies and the catalog."""
+        self.settle()
+        self._listing.close()
+        if self._database is not None:
+            self._database.close()
+
+    def settle(self) -> None:
+        """Wait until copies that are being made are there."""
+        if self._copies is not None:
+            self._copies.settle()
+
+    def _run(self, node: Node, keys: Sequence[str], text: str, hold: Hold) -> pa.Table:
+        with self._lock:
+            cursor = self._open().cursor()
+        try:
+            with self._lock:
+                inputs = self._inputs(node, keys, cursor)
+            hold(cursor)
+            given = ", ".join(f"_in{n} AS NOT MATERIALIZED ({i})" for n, i in enumerate(inputs))
+            cursor.execute(f"WITH {given} {text}" if given else text)
+            return _typed(cursor.to_arrow_table(), node)
+        finally:
+            cursor.close()
+
+    def _inputs(
+        self, node: Node, keys: Sequence[str], cursor: duckdb.DuckDBPyConnection
+    ) -> list[str]:
+        """What each relation is read from. The cursor is in a transaction then, so that copies may move on."""
+        record = self._listing.record() if keys else None
+        listed = [self._listed(record, key) for key in keys]
+        _check_few(node, dict(zip(keys, listed, strict=True)))
+        assert self._copies is not None
+        copies = [self._copies.of(each) for each in listed]
+        held = [name for name in copies if name is not None]
+        if held:
+            cursor.execute("BEGIN")
+            cursor.execute(f"SELECT 1 FROM {held[0]} LIMIT 0")  # it begins with the first look
+        inputs: list[str] = []
+        for number, (each, name) in enumerate(zip(listed, copies, strict=True)):
+            if name is not None:
+                inputs.append(f"FROM {name}")
+            else:
+                inputs.append(_from_files(each, f"{DEAD}{number}", cursor))
+        return inputs
+
+    def _listed(self, record: Record | None, key: str) -> Listed:
+        at = record.objects.get(key) if record else None
+        if at is None or at.table is None or at.snapshot is None:
+            raise NotPlain(key)
+        return self._listing.table(at.table, at.uuid, at.snapshot, MOST)
+
+    def _open(self) -> duckdb.DuckDBPyConnection:
+        """The database, which sees no files but those of the lake."""
+        if self._database is None:
+            made = duckdb.connect(
+                ":memory:",
+                config={
+                    "threads": THREADS,
+                    "memory_limit": self._memory + "b",
+                    "temp_directory": "",
+                    "autoinstall_known_extensions": False,
+                    "autoload_known_extensions": False,
+                },
+            )
+            made.execute("SET GLOBAL TimeZone = 'UTC'")
+            made.execute(f"SET GLOBAL allowed_directories = [{string(f'{self._home.warehouse}/')}]")
+            made.execute("SET GLOBAL enable_external_access = false")
+            made.execute("SET GLOBAL lock_configuration = true")
+            self._copies = Copies(made, _bytes(self._memory) // SHARE, self._lock)
+            self._database = made
+        return self._database
+
+
+def _from_files(listed: Listed, dead: str, cursor: duckdb.DuckDBPyConnection) -> str:
+    """Clean files and those with deleted rows are read apart."""
+    files = list(listed.files.values())
+    clean = [f for f in files if f.vector is None]
+    marked = [(f, f.vector) for f in files if f.vector is not None]
+    if not marked:
+        return scan(listed, clean, dead)
+    cursor.register(dead, positions((n, v.read()) for n, (_, v) in enumerate(marked)))
+    parts = [scan(listed, [f for f, _ in marked], dead)]
+    parts += [scan(listed, clean, dead)] if clean else []
+    return " UNION ALL ".join(parts)
+
+
+def _check_few(node: Node, listed: Mapping[str, Listed]) -> None:
+    """Raises NotPlain unless a query reads so little that it is answered at once."""
+    rows = [listed[n.relation].rows for n in walk(node) if isinstance(n, Scan)]
+    rows += [len(n.rows) for n in walk(node) if isinstance(n, Values)]
+    if sum(rows) > MOST or (math.prod(max(n, 1) for n in rows) > PAIRS and multiplies(node)):
+        raise NotPlain("many rows")
+
+
+def _typed(found: pa.Table, node: Node) -> pa.Table:
+    """The columns with their names, of exactly the types that Spark's have."""
+    columns = [
+        each.cast(arrow_type(c.type)) for each, c in zip(found.columns, node.columns, strict=True)
+    ]
+    schema = pa.schema([pa.field(c.name, arrow_type(c.type)) for c in node.columns])
+    return pa.table(columns, schema)
+
+
+def _bytes(size: str) -> int:
+    """1g, 512m"""
+    return int(size[:-1]) << {"k": 10, "m": 20, "g": 30}[size[-1].lower()]
