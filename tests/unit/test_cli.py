@@ -126,9 +126,9 @@ def test_flags_become_settings(icestream: Terminal) -> None:
     args = command_line().parse_args(
         ["run", "--master", "local[1]", "--memory", "1g", "--epoch-interval", "500ms",
          "--epoch-target", "1 min", "--first-epoch-records", "1000", "--retained-snapshots", "7",
-         "--merge-small-files-at", "3"]
+         "--merge-small-files-at", "3", "--query-memory", "2g"]
     )  # fmt: skip
-    assert settings_of(args) == EngineSettings("local[1]", "1g", 0.5, 60, 1000, 7, 3)
+    assert settings_of(args) == EngineSettings("local[1]", "1g", "2g", 0.5, 60, 1000, 7, 3)
 
 
 def test_without_flags_the_settings_are_the_defaults(icestream: Terminal) -> None:

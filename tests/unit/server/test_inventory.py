@@ -87,7 +87,7 @@ def test_jobs_are_listed(engine: Engine, client: Client, monkeypatch: pytest.Mon
     text = "CREATE MATERIALIZED VIEW m AS SELECT 1"
     job = Job(7, text, "12.5%", AT.timestamp())
     monkeypatch.setattr(engine, "jobs", [job])
-    assert client.execute("SHOW JOBS").fetchall() == [("7", text, "12.5%")]
+    assert client.execute("SHOW JOBS").fetchall() == [(7, text, "12.5%")]
     found = client.execute(
         "SELECT ddl_id, ddl_statement, progress, initialized_at FROM rw_ddl_progress"
     )
@@ -135,7 +135,7 @@ SHOWN = [
     ("SHOW VIEWS FROM public LIKE '%x%'", [("abxc",)]),
     ("SHOW VIEWS FROM dead_letters", []),
     ("SHOW COLUMNS FROM abxc LIKE '[i]%'", []),
-    ("SHOW COLUMNS FROM abxc LIKE 'i%'", [("id", "integer", "False", "False")]),
+    ("SHOW COLUMNS FROM abxc LIKE 'i%'", [("id", "integer", False, False)]),
     ("SHOW FUNCTIONS", []),
     ("SHOW INTERNAL TABLES", []),
     ("SHOW USERS", [("root",)]),
