@@ -59,7 +59,7 @@ POOLS: dict[str, list[str]] = {
     "d": ["0", "-0", "1.5", "NaN", "-Infinity", "0.1", "1e308"],
     "v": ["", "a", "A", "ä%b", "日本", "😀x", "it''s", "a_b\\c", "Z", "a\nb", "%"],
     "y": ["\\x", "\\x00ff27", "\\x80", "\\x7f"],
-    "day": ["1969-12-31", "2024-02-29", "1500-03-01", "9999-12-31", "2021-01-03"],
+    "day": ["1969-12-31", "2024-02-29", "1500-03-01", "9998-12-31", "2021-01-03"],
     "ts": ["1969-12-31 23:59:59.999999", "2024-02-29 10:11:12.5", "1500-02-28 01:00:00", "2021-01-03 00:00:00"],
     "tz": ["1969-12-31 23:59:59.999999+00", "2024-03-31 02:30:00+02", "1500-02-28 01:00:00+00"],
     "t": ["00:00:00", "23:59:59.999999", "12:30:00"],
@@ -254,7 +254,7 @@ def test_aggregates(db: Database) -> None:
         for number, text in enumerate(texts):
             found = here(db, f"SELECT {text} AS e{number}{tail}")
             if found is None:
-                assert text == "avg(n)"  # too large a sum for DuckDB
+                assert text in ("sum(n)", "avg(n)")  # too large for a numeric: NULL for Spark
                 continue
             wanted = spark.select([number, len(texts)])
             assert types(found) == types(wanted), text
