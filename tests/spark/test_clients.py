@@ -189,7 +189,7 @@ def test_the_java_driver(url: str, spark: SparkSession) -> None:
         rows = select.executeQuery()
         found = []
         while rows.next():
-            found.append((rows.getInt(1), rows.getBigDecimal("price").toString()))
+            found.append((rows.getInt(1), str(rows.getBigDecimal("price"))))
         assert found == [(100 + i, "7.25") for i in range(7)]
         tables = connection.getMetaData().getTables(None, "public", "items", None)
         assert tables.next()
@@ -199,6 +199,7 @@ def test_the_java_driver(url: str, spark: SparkSession) -> None:
         assert keys.getString("COLUMN_NAME") == "id"
     finally:
         connection.createStatement().executeUpdate("DELETE FROM items WHERE id >= 100")
+        connection.createStatement().execute("FLUSH")
         connection.close()
 
 

@@ -17,11 +17,6 @@ pytestmark = pytest.mark.spark
 
 ROOT = Path(__file__).parents[1] / "slt"
 FILES = {str(file.relative_to(ROOT)): file for file in sorted(ROOT.rglob("*.slt"))}
-NOT_YET = (
-    "cursors/subscription.slt",
-    "dml/returning.slt",
-)
-"""Files with statements that the engine does not have yet. To be empty soon: one that passes fails here."""
 
 
 @pytest.fixture(scope="module")
@@ -31,17 +26,7 @@ def url(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterat
         yield url
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=pytest.mark.xfail(strict=True) if name in NOT_YET else ())
-        for name in FILES
-    ],
-)
+@pytest.mark.parametrize("name", FILES)
 def test_cases(name: str, url: str, capsys: pytest.CaptureFixture[str]) -> None:
     failed = main(["--url", url, "--keep-going", str(FILES[name])])
     assert not failed, capsys.readouterr().out
-
-
-def test_every_file_that_is_not_yet_is_there() -> None:
-    assert set(NOT_YET) <= FILES.keys()

@@ -139,7 +139,7 @@ def test_a_fetch_waits_for_what_comes_and_can_be_cancelled(
         client.execute("INSERT INTO slow VALUES (7)")
         fetching.join(30)
         assert [row[:2] for row in found] == [(7, "Insert")]
-        threading.Timer(0.2, other.cancel).start()
+        threading.Timer(0.2, other.cancel_safe).start()
         with pytest.raises(errors.QueryCanceled):
             other.execute("FETCH NEXT FROM c WITH (timeout = '60s')")
     client.execute("DROP TABLE slow CASCADE")
