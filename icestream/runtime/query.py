@@ -7,6 +7,8 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
+from pyspark.errors import AnalysisException
+
 from icestream import types as t
 from icestream.catalog.catalog import Catalog
 from icestream.catalog.graph import Feed
@@ -70,7 +72,17 @@ def collected(node: Node, catalog: Catalog, spark: SparkSession) -> pa.Table:
 
 
 def frame_of(node: Node, catalog: Catalog, spark: SparkSession) -> DataFrame:
-    """A query's plan as a Spark frame over the newest record's snapshots."""
+    """A query's plan as a Spark frame over the newest record's snapshots. A table that was renamed at this very moment has
+    its new name in the next record."""
+    try:
+        return _frame_of(node, catalog, spark)
+    except AnalysisException as error:
+        if error.getCondition() != "TABLE_OR_VIEW_NOT_FOUND":
+            raise
+        return _frame_of(node, catalog, spark)
+
+
+def _frame_of(node: Node, catalog: Catalog, spark: SparkSession) -> DataFrame:
     lake = Lake(spark)
     log = EpochLog.of(lake)
     record = log.newest() if lake.exists(log.table) else None
