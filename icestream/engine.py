@@ -117,6 +117,9 @@ class Engine:
             for job in started:
                 on_job(job)
                 job.wait()
+            if isinstance(statement, st.Wait):
+                for job in list(self.jobs):
+                    job.done.wait()
         return results
 
     def _in_turn(
