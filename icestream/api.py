@@ -123,6 +123,8 @@ class Database:
         """Run the pipeline in the background, until it is closed. If it fails, the next call raises its error."""
         self._loop.check()
         self.engine.open()
+        self.engine.live = True
+        self.engine.resume_jobs()
         self._loop.start()
 
     def subscribe(
@@ -155,6 +157,7 @@ class Database:
 
     def close(self) -> None:
         """Stop at the end of the epoch, and close the home."""
+        self.engine.jobs.close()
         self._loop.stop()
         self._wake()
         self.engine.close()

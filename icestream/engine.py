@@ -35,6 +35,8 @@ from icestream.runtime.lock import HomeLock
 from icestream.runtime.turns import Turns
 from icestream.sql import parse
 from icestream.sql import statements as st
+from icestream.sql.options import convert
+from icestream.types import BIGINT, VARCHAR
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -215,10 +217,14 @@ class Engine:
             pending.append(change)
             return
         if background is None:
-            background = self.store.settings().get("background_ddl") == "true"
+            background = self._is_on("background_ddl")
         job = self.jobs.submit(change, background=background)
         if not background:
             started.append(job)
+
+    def _is_on(self, name: str) -> bool:
+        """Whether a setting is true."""
+        return bool(convert(self.store.settings().get(name, "false"), "bool"))
 
     def _made(self, change: Change) -> Result:
         kind, name = change.object.kind, change.object.name
@@ -290,7 +296,9 @@ class Engine:
                 return select(statement.query, self.catalog, self.rows)
             case st.Show(what="jobs"):
                 told = [(job.id, job.statement, job.progress) for job in self.jobs]
-                return Result(columns=("Id", "Statement", "Progress"), rows=told)
+                return Result(
+                    None, ("Id", "Statement", "Progress"), told, (BIGINT, VARCHAR, VARCHAR)
+                )
             case st.Show() | st.ShowCreate():
                 for error in dict.fromkeys(o.error for o in self.catalog.broken()):
                     self.notice(error.message)
@@ -307,7 +315,7 @@ class Engine:
                 return self._change(statement)
             case st.CancelJobs():
                 found = self.jobs.cancel(statement.ids)
-                return Result(columns=("Id",), rows=[(job.id,) for job in found])
+                return Result(None, ("Id",), [(job.id,) for job in found], (BIGINT,))
             case st.Flush() | st.Wait():
                 self.run(threading.Event(), once=True)
                 return Result(message=type(statement).__name__.upper())

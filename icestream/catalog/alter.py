@@ -353,9 +353,8 @@ def _retold(catalog: Catalog, own: StoredObject, text: str, statement: st.Alter)
     try:
         return _checked(catalog, after)
     except IcestreamError as error:
-        raise SqlError(
-            error.message, place=error.place or statement.place, remedy=error.remedy
-        ) from error
+        cause = error.__cause__ if isinstance(error.__cause__, IcestreamError) else error
+        raise SqlError(cause.message, place=statement.place, remedy=cause.remedy) from error
 
 
 def _set(statement: st.Alter, object: Object, catalog: Catalog) -> Alteration:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 from icestream.catalog.catalog import Catalog
 from icestream.catalog.keys import CONFLICTS
@@ -26,7 +27,7 @@ from icestream.plan.explain_stages import explain_stages
 from icestream.plan.query import bind_query
 from icestream.result import Result
 from icestream.sql import statements as st
-from icestream.types import quote
+from icestream.types import BOOLEAN, VARCHAR, quote
 
 KINDS = {
     "sources": "source",
@@ -53,6 +54,8 @@ ELSEWHERE = {
 }
 """What there is not to show, and where to look instead."""
 
+COLUMN_TYPES = (VARCHAR, VARCHAR, BOOLEAN, BOOLEAN)
+
 CONFLICT_WORDS = {rule: words for words, rule in CONFLICTS.items()}
 
 
@@ -70,7 +73,7 @@ def show(statement: st.Show | st.ShowCreate, catalog: Catalog) -> Result:
     if what == "columns" and statement.name is not None:
         result = _columns(catalog.names().find(statement.name))
         rows = [row for row in result.rows if like(str(row[0]), statement.like)]
-        return Result(columns=result.columns, rows=rows)
+        return replace(result, rows=rows)
     if what == "paused":
         return Result(columns=("paused",), rows=[(str(catalog.store.paused).lower(),)])
     if what == "internal tables":
@@ -136,7 +139,7 @@ def describe(statement: st.Describe, catalog: Catalog) -> Result:
     if upsert.version:
         facts.append(("version column", _names(upsert.version)))
     rows = [*result.rows, *((name, fact, None, None) for name, fact in facts)]
-    return Result(columns=result.columns, rows=rows)
+    return replace(result, rows=rows)
 
 
 def explain(statement: st.Explain, catalog: Catalog) -> Result:
@@ -144,6 +147,10 @@ def explain(statement: st.Explain, catalog: Catalog) -> Result:
     inner = statement.statement
     if isinstance(inner, st.Select):
         lines = explain_node(bind_query(inner.query, catalog.names().relation)).splitlines()
+    elif not type(inner).__name__.startswith("Create"):
+        raise NotSupportedError(
+            "EXPLAIN of anything but a query or a CREATE statement", place=statement.place
+        )
     else:
         lines = explain_object(catalog.examine(inner).object)
     return Result(columns=("QUERY PLAN",), rows=[(line,) for line in lines])
@@ -233,7 +240,7 @@ def _names(columns: Iterable[str]) -> str:
 
 def _columns(object: Object) -> Result:
     rows = [(c.name, str(c.type), c.not_null, c.generated is not None) for c in object.columns]
-    return Result(columns=("Name", "Type", "Not Null", "Generated"), rows=list(rows))
+    return Result(None, ("Name", "Type", "Not Null", "Generated"), list(rows), COLUMN_TYPES)
 
 
 def _list(names: Iterable[str], statement: st.Show) -> Result:

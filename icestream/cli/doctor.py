@@ -108,6 +108,7 @@ def check_packages() -> Iterator[Finding]:
     wrong = []
     for requirement in wanted:
         name, _, version = requirement.partition("==")
+        name = name.partition("[")[0]
         try:
             found = metadata.version(name)
         except metadata.PackageNotFoundError:

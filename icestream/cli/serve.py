@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import signal
+import socket
 import ssl
 import threading
 from dataclasses import replace
@@ -54,12 +55,14 @@ def run(args: argparse.Namespace) -> int:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
     home, told = home_of(args), lambda text: print(text, flush=True)
+    allowed, certificate = access(args), tls(args)
+    check_port(args.host, args.port)
     with Engine(home, settings_of(args), told, take_over=args.take_over) as engine:
-        service = Service(engine)
+        service = Service(engine, on_end=stop.set)
         service.start()
         try:
             with Listener(
-                service, host=args.host, port=args.port, access=access(args), tls=tls(args)
+                service, host=args.host, port=args.port, access=allowed, tls=certificate
             ) as listener:
                 host, port = listener.address
                 announce(listener, home, args)
@@ -68,7 +71,23 @@ def run(args: argparse.Namespace) -> int:
         finally:
             withdraw(home, os.getpid())
             service.stop()
+        if service.failed is not None:
+            raise service.failed
     return 0
+
+
+def check_port(host: str, port: int) -> None:
+    """Whether there is room to listen: better found before anything is started or taken over."""
+    try:
+        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+        with socket.socket(family, socket.SOCK_STREAM) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind((host, port))
+    except OSError as error:
+        raise ConfigError(
+            f"cannot listen on {host}:{port}: {error.strerror or error}",
+            remedy="stop what listens there, or choose another --port",
+        ) from error
 
 
 def announce(listener: Listener, home: Home, args: argparse.Namespace) -> None:

@@ -16,6 +16,7 @@ from icestream.observe.serving import Serving
 from icestream.result import Result
 from icestream.server.literals import statements
 from icestream.sql import parse
+from icestream.sql.environment import placeholders, resolve
 
 AS_TEXT = ("interval", "json", "jsonb")
 """Types whose values are printed as the server writes them."""
@@ -27,11 +28,17 @@ def results(serving: Serving, text: str, file: str = "<sql>") -> Iterator[Result
         connection.add_notice_handler(lambda d: print(d.message_primary, file=sys.stderr))
         for name in AS_TEXT:
             connection.adapters.register_loader(name, TextLoader)
-        for statement in statements(text):
+        for statement in statements(_resolved(text)):
             try:
                 yield _result(connection.execute(statement.encode()), _created(statement))
             except psycopg.Error as error:
                 raise _failure(error, text, file) from error
+
+
+def _resolved(text: str) -> str:
+    """The text with the `${NAME}` that are set here, of which the server knows nothing."""
+    unset = {found["name"]: found[0] for found in placeholders(text)}
+    return resolve(text, {**unset, **os.environ})
 
 
 def _connect(serving: Serving) -> psycopg.Connection[Any]:

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from icestream.connectors.base import Context, Source, SourceConnector
-from icestream.errors import RangeLostError
+from icestream.errors import FencedError, RangeLostError
 from icestream.lake.fold import CHANGE_SCHEMA, OFFSET, OP, PARTITION, STREAM
 from icestream.lake.stamp import Offset
 from icestream.types import (
@@ -63,12 +63,19 @@ class DmlLog:
         places = range(number * ROWS_OF_AN_ENTRY, number * ROWS_OF_AN_ENTRY + len(rows))
         rows = rows.append_column(OP, pa.array(ops, pa.int8()))
         rows = rows.append_column(OFFSET, pa.array(places, pa.int64()))
-        made = self.folder / f"{number:012}.tmp"
+        made = self.folder / f"{number:012}-{os.getpid()}.tmp"
         with made.open("wb") as out:
             pq.write_table(rows, out, compression="zstd")
             out.flush()
             os.fsync(out.fileno())
-        made.rename(self.file(number))
+        try:
+            os.link(made, self.file(number))  # fails where another process has been faster
+        except FileExistsError:
+            raise FencedError(
+                "another process has taken over this home; nothing was written"
+            ) from None
+        finally:
+            made.unlink()
         return number
 
     def forget(self, before: int) -> None:

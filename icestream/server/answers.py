@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 
 from icestream.result import Result
 from icestream.server.backend import Column, Notice, Outcome
 from icestream.sql import statements as st
-from icestream.types import BIGINT, BOOLEAN, VARCHAR, Type
+from icestream.types import VARCHAR
 
 Changing = st.Insert | st.Update | st.Delete
 
@@ -22,8 +21,7 @@ def outcome(parsed: st.Statement, result: Result, notices: tuple[Notice, ...]) -
         told = columns(result)
         rows: list[tuple[object, ...]] = list(result.rows)
         if not result.types:
-            texts = [c.type == VARCHAR for c in told]
-            rows = [tuple(map(_plain, row, texts)) for row in rows]
+            rows = [tuple(map(_text, row)) for row in rows]
         tag = result.message if changes and result.message else "SELECT"
         return Outcome(tag, told, rows, notices)
     message = result.message or ""
@@ -35,21 +33,13 @@ def outcome(parsed: st.Statement, result: Result, notices: tuple[Notice, ...]) -
 
 
 def columns(result: Result) -> tuple[Column, ...]:
-    """The columns of a result. Where their types are not known, they are numbers or truth values if nothing else is in
-    them, else texts."""
-    if result.types:
-        return tuple(map(Column, result.columns, result.types))
-    values = zip(*result.rows, strict=True) if result.rows else [()] * len(result.columns)
-    return tuple(Column(n, _type(v)) for n, v in zip(result.columns, values, strict=True))
+    """The columns of a result, texts where their types are not known: the same whatever rows there are."""
+    types = result.types or [VARCHAR] * len(result.columns)
+    return tuple(map(Column, result.columns, types))
 
 
-def _type(values: Iterable[object]) -> Type:
-    kinds = {type(v) for v in values if v is not None}
-    return {bool: BOOLEAN, int: BIGINT}.get(kinds.pop(), VARCHAR) if len(kinds) == 1 else VARCHAR
-
-
-def _plain(value: object, text: bool) -> object:
-    return str(value) if text and value is not None else value
+def _text(value: object) -> object:
+    return None if value is None else str(value)
 
 
 def _tag(parsed: st.Statement) -> str:

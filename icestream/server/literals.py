@@ -31,12 +31,14 @@ MARK = re.compile(r"(?P<whole>\{)?\x01\$(?P<at>\d+)\}?")
 
 
 def statements(sql: str) -> list[str]:
-    """The statements of a text, each with blanks before it, so that its places are those in the text."""
+    """The statements of a text, each with blanks around it, so that its places, and the lines they are in, are those of the
+    text."""
     found: list[str] = []
     start = 0
     for end in [*(m.start() for m in PIECES.finditer(sql) if m["end"]), len(sql)]:
         if _says_something(sql[start:end]):
-            found.append(re.sub(r"[^\n]", " ", sql[:start]) + sql[start:end])
+            after = " " * len(sql[end:].partition("\n")[0])
+            found.append(re.sub(r"[^\n]", " ", sql[:start]) + sql[start:end] + after)
         start = end + 1
     return found
 

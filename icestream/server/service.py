@@ -20,14 +20,13 @@ from icestream.observe.report import EpochReport
 from icestream.result import Result
 from icestream.runtime.background import Background
 from icestream.server import inventory
-from icestream.server.backend import VERSION, Client, Notice
+from icestream.server.backend import VERSION, VERSION_NUMBER, Client, Notice
 from icestream.server.inventory import FIRST_OID
 from icestream.server.relations import Model, SystemRelations
 from icestream.server.relations import model as system
 from icestream.server.session import EngineSession
 from icestream.sql.masking import mask_text
 
-VERSION_NUMBER = "{}{:02}{:02}".format(*map(int, VERSION.split(".")))
 CREATE = re.compile(r"\s*create\b", re.I)
 
 
@@ -35,9 +34,14 @@ class Service:
     """The backend of the server. `start` it before clients come, `stop` it when they are gone."""
 
     def __init__(
-        self, engine: Engine, report: Callable[[EpochReport], None] = lambda report: None
+        self,
+        engine: Engine,
+        report: Callable[[EpochReport], None] = lambda report: None,
+        on_end: Callable[[], None] = lambda: None,
     ) -> None:
+        """`on_end` is called if the pipeline ends by itself, which it does for a failure alone."""
         self.engine = engine
+        self.on_end = on_end
         self.report = report
         self._sessions: dict[EngineSession, datetime] = {}
         costly: dict[str, Callable[[], object]] = {
@@ -110,6 +114,7 @@ class Service:
     def _ended(self, error: BaseException) -> None:
         self.engine.events.add("PIPELINE_FAIL", error=str(error).partition("\n")[0])
         self._quiet(f"the pipeline has stopped: {error}")
+        self.on_end()
 
     # -- what clients see of the system ----------------------------------------------------------
 

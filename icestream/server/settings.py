@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 
 from icestream.errors import SqlError
-from icestream.server.backend import VERSION, Column, Outcome
+from icestream.server.backend import VERSION, VERSION_NUMBER, Column, Outcome
 from icestream.types import VARCHAR
 
 KNOWN = {
@@ -20,16 +20,26 @@ KNOWN = {
     "statement_timeout": ("statement_timeout", "0"),
     "transaction_isolation": ("transaction_isolation", "read committed"),
     "server_version": ("server_version", VERSION),
+    "server_version_num": ("server_version_num", VERSION_NUMBER),
     "session characteristics": ("session characteristics", ""),
+    "transaction": ("transaction", ""),
+    "names": ("names", "UTF8"),
+    "default_transaction_isolation": ("default_transaction_isolation", "read committed"),
+    "default_transaction_read_only": ("default_transaction_read_only", "off"),
+    "transaction_read_only": ("transaction_read_only", "off"),
+    "idle_in_transaction_session_timeout": ("idle_in_transaction_session_timeout", "0"),
+    "is_superuser": ("is_superuser", "on"),
+    "max_identifier_length": ("max_identifier_length", "63"),
     "rw_implicit_flush": ("rw_implicit_flush", "false"),
     "implicit_flush": ("implicit_flush", "false"),
 }
 """Settings of a session, by name: as it is spelt, and what it is."""
+TRUE = ("true", "on", "yes", "t", "1")
 FLUSHES = ("rw_implicit_flush", "implicit_flush")
 """Settings by which each change waits until it is visible."""
 TOLD = ("timezone", "client_encoding", "application_name", "datestyle")
 SET = re.compile(
-    r"""set \s+ (?:session\s+|local\s+)? (?P<name>time\s+zone|session\s+characteristics|[\w.]+)
+    r"""set \s+ (?:(?:session|local)\s+(?!characteristics))? (?P<name>time\s+zone|session\s+characteristics|[\w.]+)
     (?:(?:\s*(?:=|\bto\b)\s*|\s+)(?P<value>.*))?""",
     re.I | re.S | re.X,
 )
@@ -56,7 +66,7 @@ class Settings:
     @property
     def flushes(self) -> bool:
         """Whether each change waits until it is visible."""
-        return any(self[name].lower() in ("true", "on") for name in FLUSHES)
+        return any(self[name].lower() in TRUE for name in FLUSHES)
 
     @property
     def all(self) -> tuple[tuple[str, str], ...]:

@@ -25,6 +25,7 @@ from icestream.sql.tokens import Token
 EMIT = ("EMIT", "ON", "WINDOW", "CLOSE")
 
 _log = logging.getLogger(__name__)
+logging.getLogger("sqlglot").setLevel(logging.ERROR)  # it prints what it warns of, secrets and all
 
 _NOT_YET: tuple[tuple[tuple[str, ...], str], ...] = (
     (("AGGREGATE", ":"), "scalar functions as aggregates (aggregate:…)"),

@@ -20,8 +20,11 @@ def test_statements_keep_their_places() -> None:
     found = statements(sql)
     assert [s.strip() for s in found] == ["select 1", "select 'a;b' /* ; */", "select $$;$$"]
     for each in found:
-        at = len(each) - len(each.lstrip())
-        assert sql[at : len(each)] == each[at:]
+        at, end = len(each) - len(each.lstrip()), len(each.rstrip())
+        assert sql[at:end] == each[at:end]
+        assert [len(line) for line in each.split("\n")] == [
+            len(line) for line in sql.split("\n")[: each.count("\n") + 1]
+        ]
 
 
 def test_parameters_are_not_looked_for_in_texts() -> None:

@@ -51,6 +51,50 @@ def test_settings_are_the_sessions_own(served: str, client: psycopg.Connection) 
         assert other.execute("SHOW TimeZone").fetchone() == ("UTC",)
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY",
+        "SET TRANSACTION ISOLATION LEVEL READ COMMITTED",
+        "SET default_transaction_read_only TO on",
+        "SET NAMES 'UTF8'",
+        "SET LOCAL statement_timeout = 0",
+    ],
+)
+def test_what_drivers_set_is_taken(client: psycopg.Connection, text: str) -> None:
+    assert client.execute(text).statusmessage == "SET"
+
+
+def test_lists_have_the_same_types_with_rows_and_without(client: psycopg.Connection) -> None:
+    kinds = [c.type_code for c in client.execute("SHOW JOBS").description or ()]
+    assert kinds == [20, 1043, 1043]
+    assert {c.type_code for c in client.execute("SHOW TABLES").description or ()} == {1043}
+
+
+def test_what_cannot_be_explained_is_refused(client: psycopg.Connection) -> None:
+    with pytest.raises(errors.FeatureNotSupported, match="EXPLAIN"):
+        client.execute("EXPLAIN FLUSH")
+
+
+def test_places_hold_before_a_semicolon(client: psycopg.Connection) -> None:
+    for text, at in (
+        ("selec 1;", 1),
+        ("select *\nfrom nowhere ;", 15),
+        ("show tables; selec 1; ", 14),
+    ):
+        with pytest.raises(psycopg.Error) as told:
+            client.cursor().execute(text.encode(), prepare=False)
+        assert told.value.diag.statement_position == str(at), text
+
+
+def test_a_statement_with_a_secret_is_not_logged(
+    client: psycopg.Connection, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(psycopg.Error):
+        client.execute("CREATE USER bob PASSWORD 'hunter4'")
+    assert "hunter4" not in "".join(capfd.readouterr())
+
+
 def test_transactions_are_spoken(served: str) -> None:
     with psycopg.connect(served) as connection:
         assert connection.execute("SHOW TABLES").fetchall() == []
