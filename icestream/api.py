@@ -123,8 +123,9 @@ class Database:
         """Run the pipeline in the background, until it is closed. If it fails, the next call raises its error."""
         self._loop.check()
         self.engine.open()
-        self.engine.live = True
-        self.engine.resume_jobs()
+        if not self.engine.live:
+            self.engine.live = True
+            self.engine.resume_jobs()
         self._loop.start()
 
     def subscribe(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
@@ -162,6 +162,9 @@ class Engine:
             tell()
         except BaseException:
             self.catalog.forget([c.object.name for c in pending])
+            if pending and self._pipeline is not None:
+                with suppress(IcestreamError):
+                    self._pipeline.attach(list(self.catalog), self.store.plan)
             raise
         return results
 
@@ -245,6 +248,8 @@ class Engine:
             )
         result = self._made(change)
         if not said.materialized:
+            for job in self.jobs:
+                raise _busy(job, said)
             self._become(redefined(change, self.catalog))
         elif self.live:
             self._make(replacement(said, change, self.catalog), [], started, background)
@@ -270,10 +275,13 @@ class Engine:
         with self.turns:
             for id, text, _ in self.store.jobs():
                 self.store.end_job(id)
+                pending: list[Change] = []
                 try:
                     for statement in parse(text, "", {}):
-                        self._create(statement, [], [], background=True)
+                        self._create(statement, pending, [], background=True)
+                    self._apply(pending)
                 except IcestreamError as error:
+                    self.catalog.forget([c.object.name for c in pending])
                     self.notice(f"job {id} cannot be taken up again: {error.message}")
 
     def _attach(self) -> None:
@@ -364,8 +372,20 @@ class Engine:
             self.notice(change.notice)
         if change.catalog is not None:
             self._check_jobs(statement)
+            if statement.action in ("add column", "drop column"):
+                self._take_in_changes(statement)
             self._become(change.catalog)
         return Result(message=f"ALTER {statement.kind.upper()}")
+
+    def _take_in_changes(self, statement: st.Alter) -> None:
+        """What statements have put into a table has the columns of then, so it goes in before they change."""
+        if self._running().paused:
+            raise SqlError(
+                "the pipeline is paused, so rows that were written before cannot be taken in",
+                place=statement.place,
+                remedy="RESUME, then try again",
+            )
+        self.run(threading.Event(), once=True)
 
     def _check_jobs(self, statement: st.Alter) -> None:
         """Refuse to change what a job reads: it was bound to what there was. Views are written out in what reads them,
@@ -373,11 +393,7 @@ class Engine:
         names = {statement.name.name, str(statement.new_name).rpartition(".")[2]}
         keys = {o.key for o in self.catalog if o.name in names}
         for job in self.jobs if statement.kind == "view" else self.jobs.over(keys):
-            raise SqlError(
-                f"job {job.id} reads {statement.name}: {job.statement.splitlines()[0]}",
-                place=statement.place,
-                remedy=f"wait for it (SHOW JOBS), or CANCEL JOBS {job.id}",
-            )
+            raise _busy(job, statement)
 
     def _become(self, after: Catalog) -> None:
         """Take another catalog of the same objects: the store first, then the running pipeline, whose tables follow.
@@ -607,6 +623,14 @@ class Engine:
         if "local" in self.__dict__:
             self.local.close()
         self.store.close()
+
+
+def _busy(job: Job, statement: st.Alter | st.CreateView) -> SqlError:
+    return SqlError(
+        f"job {job.id} reads {statement.name}, or may: {job.statement.splitlines()[0]}",
+        place=statement.place,
+        remedy=f"wait for it (SHOW JOBS), or CANCEL JOBS {job.id}",
+    )
 
 
 def _runs(object: Object) -> bool:

@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from icestream.runtime.pipeline import Pipeline, Ready
 
 
+AGAIN = 0.2
+"""Seconds after which a job that does not end is cancelled again."""
+
+
 class Host(Protocol):
     """The engine, as jobs see it."""
 
@@ -108,6 +112,8 @@ class Jobs:
 
     def submit(self, change: Change, *, background: bool) -> Job:
         """Begin with a statement as soon as those before it are done. Called in turn."""
+        if self._closing:
+            raise SqlError("the engine stops", remedy="try again when it runs")
         job = self._accepted(change, background)
         if background:
             self.host.store.begin_job(job.id, change.said, job.created)
@@ -142,11 +148,14 @@ class Jobs:
     def close(self) -> None:
         """Stop what is under way; what runs in the background begins anew at the next start."""
         self._closing = True
-        for job in self:
-            job.cancel()
         if self._worker is not None:
             self._queue.put(None)
-            self._worker.join()
+        while True:
+            for job in self:
+                job.cancel()
+            if self._worker is None or not self._worker.is_alive():
+                return
+            self._worker.join(AGAIN)
 
     def _work(self) -> None:
         while (job := self._queue.get()) is not None:
@@ -175,11 +184,11 @@ class Jobs:
 
         job.check()
         host, new = self.host, job.change.object
-        if not self.has_history(new):
-            with host.turns:
-                self._adopt(job, None)
-            return
         with host.turns:
+            self._check_inputs(new)
+            if not self.has_history(new):
+                self._adopt(job, None)
+                return
             fill = Backfill(host.pipeline, list(host.catalog), new)
             host.pipeline.housekeeper.pinned = fill.pinned
         job.backfill = fill
@@ -198,14 +207,18 @@ class Jobs:
         fill.close()
 
     def _end(self, job: Job) -> None:
-        host = self.host
-        with host.turns:
-            host.pipeline.housekeeper.pinned = set()
-            host.catalog.release(job.change.object)
-            if job.background and not self._closing:
-                host.store.end_job(job.id)
+        with self.host.turns:
+            self._release(job)
             del self._jobs[job.id]
         job.done.set()
+
+    def _release(self, job: Job) -> None:
+        """Forget that it is under way. May be repeated."""
+        host = self.host
+        host.pipeline.housekeeper.pinned = set()
+        host.catalog.release(job.change.object)
+        if job.background and (job.adopted or not self._closing):
+            host.store.end_job(job.id)
 
     def has_history(self, object: Object) -> bool:
         """Whether a new object begins with what is there already; else it begins with the next epoch."""
@@ -222,10 +235,7 @@ class Jobs:
         """Make an object real whose tables are filled already, in the place of another one if it is to replace it."""
         change = job.change
         host, catalog, name = self.host, self.host.catalog, change.object.name
-        gone = set(change.object.depends) - {o.key for o in catalog}
-        if gone:
-            names = ", ".join(sorted(key.partition("#")[0] for key in gone))
-            raise SqlError(f"{names}, which it reads, was dropped meanwhile")
+        self._check_inputs(change.object)
         if change.replaces is not None:
             check_replaceable(change.replaces, catalog)
         catalog.learn(change)
@@ -241,6 +251,13 @@ class Jobs:
                 catalog.forget([name])
                 host.pipeline.attach(list(catalog), host.store.plan)
             raise
+        self._release(job)
+
+    def _check_inputs(self, new: Object) -> None:
+        gone = set(new.depends) - {o.key for o in self.host.catalog}
+        if gone:
+            names = ", ".join(sorted(key.partition("#")[0] for key in gone))
+            raise SqlError(f"{names}, which {new.name} reads, was dropped or replaced meanwhile")
 
     def _swap(self, job: Job, old: Object) -> None:
         """The new object gets the name of the old one, which goes: one step in the store, which the tables follow."""

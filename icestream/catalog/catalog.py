@@ -68,6 +68,9 @@ class Catalog:
                 self.objects[stored.name] = bind(statement, stored.id, self.names(), stored.altered)
             except Exception as error:
                 self.objects[stored.name] = self._broken(stored, error)
+            altered = stored.altered
+            used = max([stored.id, altered.redefined, *altered.added.values()])
+            self.next_id = max(self.next_id, used + 1)
 
     def _broken(self, stored: StoredObject, error: Exception) -> Broken:
         """What stands for an object that cannot be built; one that needs another broken one has its error."""

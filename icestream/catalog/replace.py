@@ -34,6 +34,10 @@ def replacement(said: st.CreateView, change: Change, catalog: Catalog) -> Change
     statement = draft.reread()
     born = Altered(born=old.name)
     object = bind(statement, change.object.id, catalog.names(), born)
+    if old.key in object.depends:
+        raise SqlError(
+            f"{old.kind} {old.name} cannot be replaced by a query that reads it", place=said.place
+        )
     return Change(statement, object, exists=False, replaces=old, text=said.text)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Iterator
 from typing import Any
@@ -16,7 +17,7 @@ from icestream.observe.serving import Serving
 from icestream.result import Result
 from icestream.server.literals import statements
 from icestream.sql import parse
-from icestream.sql.environment import placeholders, resolve
+from icestream.sql.environment import PLACEHOLDER
 
 AS_TEXT = ("interval", "json", "jsonb")
 """Types whose values are printed as the server writes them."""
@@ -37,8 +38,13 @@ def results(serving: Serving, text: str, file: str = "<sql>") -> Iterator[Result
 
 def _resolved(text: str) -> str:
     """The text with the `${NAME}` that are set here, of which the server knows nothing."""
-    unset = {found["name"]: found[0] for found in placeholders(text)}
-    return resolve(text, {**unset, **os.environ})
+
+    def value(found: re.Match[str]) -> str:
+        if found["escape"] or found["name"] not in os.environ:
+            return found[0]
+        return os.environ[found["name"]].replace("'", "''")  # they stand in texts
+
+    return PLACEHOLDER.sub(value, text)
 
 
 def _connect(serving: Serving) -> psycopg.Connection[Any]:

@@ -267,6 +267,8 @@ class Expressions:
         if name in ("bool_and", "bool_or", "every") and not expr.distinct:
             return made("bool_or" if name == "bool_or" else "bool_and", text)
         if name == "sum" and (kind in _WIDENED or isinstance(kind, NumericType)):
+            if isinstance(kind, NumericType) and kind.precision >= LIMIT:
+                raise Unsure("a sum that may be too large unnoticed")
             return cast(made("sum", text), expr.type)
         if name == "avg" and not expr.distinct and isinstance(expr.type, NumericType):
             return self.mean(made("sum", text), made("count", text), kind, expr.type)
@@ -386,8 +388,16 @@ def _unscaled(text: str, scale: int) -> str:
     return f"CAST({text} * {factor} AS HUGEINT)" if scale else f"CAST({text} AS HUGEINT)"
 
 
+LIMIT = 38
+"""Digits of the largest numeric."""
+LONG = 4_000
+"""Characters of an operand that is written more than once."""
+
+
 def _ratio(above: str, below: str, power: int, result: NumericType) -> str:
     """A quotient of whole numbers as Spark has it: rounded at its own digits first, then at those of the result."""
+    if len(above) + len(below) > LONG:
+        raise Unsure("a text that grows and grows")
     sign = f"sign({above}) * sign({below})"
     whole = f"((2 * abs({above}) * {10**power}::HUGEINT + abs({below})) // (2 * abs({below})))"
     step = 10 ** (QUOTIENT - result.scale)

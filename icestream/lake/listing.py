@@ -221,6 +221,11 @@ def _newest(metadata: Mapping[str, Any]) -> Record | None:
     return None
 
 
+RESERVED = (
+    "file_row_number", "file_index", "filename", "_icestream_file", "_icestream_position",
+)  # fmt: skip
+
+
 def _columns(schema: Mapping[str, Any]) -> tuple[Column, ...]:
     found = []
     for field in schema["fields"]:
@@ -232,6 +237,8 @@ def _columns(schema: Mapping[str, Any]) -> tuple[Column, ...]:
             type = f"DECIMAL({match[1]},{match[2]})" if match else _TYPES.get(kind)
             if type is not None:
                 found.append(Column(field["id"], field["name"], type))
+    if any(c.name.casefold() in RESERVED for c in found):
+        raise NotPlain("a name that means something to DuckDB")
     if len({c.name.casefold() for c in found}) < len(found):
         raise NotPlain("names that differ in case")
     return tuple(found)

@@ -48,14 +48,14 @@ class Housekeeper:
         record: Record,
     ) -> None:
         """Called when an epoch is complete, with the tables of objects and those that feeds keep for themselves."""
-        needed, promised = _needed(record) | self.pinned, self.promised()
+        kept, promised = needed(record) | self.pinned, self.promised()
         for key, table in tables.items():
             if table.parts[0] == LAKE and key in record.objects:
                 since = record.time - int(promised[key] * 1e6) if key in promised else None
-                self._look_after(table, record.objects[key].snapshot, needed, since=since)
+                self._look_after(table, record.objects[key].snapshot, kept, since=since)
         for own in feed_tables.values():
             for table in own:
-                self._look_after(table, record.epoch, needed)
+                self._look_after(table, record.epoch, kept)
         self._look_after(log.table, log.head, set(), retained=2)
 
     def _look_after(
@@ -124,7 +124,7 @@ class Housekeeper:
         )
 
 
-def _needed(record: Record) -> set[int]:
+def needed(record: Record) -> set[int]:
     """Every snapshot that the record names, of whatever table: where objects stand, and where their readers do."""
     offsets = [*record.sources.values()]
     offsets += [o for at in record.objects.values() for o in (at.position or {}).values()]

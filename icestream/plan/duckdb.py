@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from icestream import types as t
@@ -33,11 +34,19 @@ _JOINS = {
 _NOTHING = "TRUE AS _one"
 
 
+OURS = re.compile(r"_row|_one|_g\d+|_in\d+")
+"""Names that the text uses itself."""
+MANY = 200
+"""Written rows beyond which DuckDB takes longer to read them than Spark."""
+
+
 def render(node: Node, inputs: Mapping[str, str], now: int) -> str | None:
     """The DuckDB SQL of a plan whose columns are of exactly the types that it names; None if Spark has to answer.
 
     `inputs` has a table expression for every relation that it reads, `now` is the time in microseconds.
     """
+    if any(OURS.fullmatch(name.casefold()) for n in walk(node) for name in n.names):
+        return None
     try:
         for column in node.columns:
             duck_type(column.type)
@@ -160,8 +169,8 @@ class _Renderer:
             pairs = zip(node.outputs, row, strict=True)
             outs = [f"{cast(self.expr(e), c.type)} AS {quoted(c.name)}" for c, e in pairs]
             rows.append(f"SELECT {', '.join(outs) or _NOTHING}")
-        if not rows:
-            raise Unsure("no rows")
+        if not rows or len(rows) > MANY:
+            raise Unsure("no rows, or many")
         return " UNION ALL ".join(rows)
 
     def aggregate(self, node: Aggregate) -> str:

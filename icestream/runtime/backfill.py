@@ -19,11 +19,12 @@ from icestream.catalog.objects import Object
 from icestream.lake.catalogs import Lake
 from icestream.lake.log import EpochLog
 from icestream.lake.stamp import ObjectAt, Record
+from icestream.maintenance.housekeeping import needed
 from icestream.runtime.epoch import Epoch
 from icestream.runtime.parts import BEGUN, Cut
 from icestream.runtime.pipeline import Pipeline, Ready
 
-POOL = "spark.scheduler.pool"
+GROUP, POOL = "spark.jobGroup.id", "spark.scheduler.pool"
 
 
 class Stopped(Exception):
@@ -78,7 +79,7 @@ class Backfill:
     @property
     def pinned(self) -> set[int]:
         """The snapshots that it reads, and that are to stay until it is done."""
-        return {at.snapshot for at in self.base.objects.values() if at.snapshot is not None}
+        return needed(self.base)
 
     def run(self) -> Ready:
         """Fill the tables; what the pipeline needs to go on from there."""
@@ -87,14 +88,16 @@ class Backfill:
         context.setJobGroup(self.group, f"filling {self.new.name}", interruptOnCancel=False)
         context.setLocalProperty(POOL, "backfill")
         now = max(time.time_ns() // 1000, self.base.time)
-        ends = {f.key: self.base.sources[f.key] for f in own.plan.feeds}
-        cut = Cut(self.base.epoch, now, ends, frozenset(self.stages))
+        cut = Cut(self.base.epoch, now, {}, frozenset(self.stages))
         self._epoch = Epoch(own.runtime, own.record, cut, check=self._check)
         try:
             self._epoch.run()
         except Exception:
             self._check()
             raise
+        finally:
+            for name in (GROUP, POOL):
+                context.setLocalProperty(name, None)
         self._check()
         runtime = own.runtime
         return Ready(
@@ -102,6 +105,7 @@ class Backfill:
             {key: runtime.heads[key] for key in self.stages},
             {key: runtime.uuids[key] for key in self.stages},
             {key: self._epoch.counters.get(key, 0) for key in self.stages},
+            {f.key: self.base.sources[f.key] for f in own.plan.feeds},
         )
 
     def _check(self) -> None:

@@ -4,6 +4,7 @@ short is made up for at the next start."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 from icestream import faults
@@ -34,6 +35,19 @@ def rename_tables(
         new, at = tables[key], record.objects[key]
         if new.owned and at.uuid is not None and at.table is not None and not _is(lake, new, at):
             moving.append((key, lake.table(*at.table.split(".", 2), owned=True), new))
+    try:
+        _move(lake, moving, record)
+    except Exception:
+        _move_back(lake, moving, record)
+        raise
+    return told
+
+
+Moving = Sequence[tuple[str, LakeTable, LakeTable]]
+"""Keys of objects, where their tables are, and where they are to be."""
+
+
+def _move(lake: Lake, moving: Moving, record: Record) -> None:
     wanted = {new.parts for _, _, new in moving}
     for key, old, _ in moving:
         if old.parts in wanted and _is(lake, old, record.objects[key]):
@@ -44,7 +58,15 @@ def rename_tables(
         _clear(lake, new)
         lake.rename(aside if _is(lake, aside, record.objects[key]) else old, *new.parts)
         faults.reach("table-renamed")
-    return told
+
+
+def _move_back(lake: Lake, moving: Moving, record: Record) -> None:
+    """Undo what was moved, as far as that can be done now."""
+    for key, old, new in reversed(moving):
+        for place in (new, lake.table(*_aside(key), owned=True)):
+            with suppress(Exception):
+                if _is(lake, place, record.objects[key]):
+                    lake.rename(place, *old.parts)
 
 
 def _aside(key: str) -> tuple[str, str, str]:

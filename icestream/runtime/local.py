@@ -7,8 +7,11 @@ to Spark.
 from __future__ import annotations
 
 import math
+import sqlite3
+import struct
 import threading
 import time
+import zlib
 from collections.abc import Callable, Mapping, Sequence
 
 import duckdb
@@ -28,6 +31,9 @@ MOST = 5_000_000
 """Rows that a query may read here; more are read faster by Spark."""
 PAIRS = 20_000_000
 """Pairs of rows that a join without an equality may compare."""
+LARGEST = 64 << 20
+"""Bytes of a result; larger ones are Spark's, which go to a file."""
+BATCH = 10_000
 ATTEMPTS = 3
 """Files may be tidied away while they are read; the next record names others."""
 THREADS = 2
@@ -66,7 +72,9 @@ class Local:
                 raise
             except (OSError, KeyError, duckdb.IOException):
                 continue
-            except (NotPlain, ValueError, duckdb.Error, pa.ArrowException):
+            except (NotPlain, ValueError, LookupError, duckdb.Error, pa.ArrowException):
+                return None
+            except (sqlite3.Error, struct.error, zlib.error):
                 return None
             self.answered += 1
             return found
@@ -93,7 +101,7 @@ class Local:
             hold(cursor)
             given = ", ".join(f"_in{n} AS NOT MATERIALIZED ({i})" for n, i in enumerate(inputs))
             cursor.execute(f"WITH {given} {text}" if given else text)
-            return _typed(cursor.to_arrow_table(), node)
+            return _typed(_bounded(cursor), node)
         finally:
             cursor.close()
 
@@ -144,6 +152,19 @@ class Local:
             self._copies = Copies(made, _bytes(self._memory) // SHARE, self._lock)
             self._database = made
         return self._database
+
+
+def _bounded(cursor: duckdb.DuckDBPyConnection) -> pa.Table:
+    """What a query gives; NotPlain if it is more than may be held in memory."""
+    reader = cursor.to_arrow_reader(BATCH)
+    batches: list[pa.RecordBatch] = []
+    size = 0
+    for batch in reader:
+        size += batch.nbytes
+        if size > LARGEST:
+            raise NotPlain("a large result")
+        batches.append(batch)
+    return pa.Table.from_batches(batches, reader.schema)
 
 
 def _from_files(listed: Listed, dead: str, cursor: duckdb.DuckDBPyConnection) -> str:

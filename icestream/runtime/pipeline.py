@@ -69,6 +69,8 @@ class Ready:
     heads: Mapping[str, int | None]
     uuids: Mapping[str, str]
     counters: Mapping[str, int]
+    sources: Mapping[str, Offset]
+    """How far the feeds were read that it reads."""
 
 
 class Pipeline:
@@ -127,6 +129,8 @@ class Pipeline:
     ) -> None:
         """Make the running plan that of these objects. What the record does not know yet is prepared and added, or taken
         in where it is `ready`; what it knows and the objects lack is forgotten."""
+        if not fence:
+            self.settle()
         before, old_plan = self.record, self.plan
         plan = make_plan(objects)
         known = {t.key: t.columns for t in old_plan.tasks}
@@ -167,7 +171,8 @@ class Pipeline:
         self.runtime.uuids |= ready.uuids
         objects = {**self.record.objects, **ready.objects}
         counters = {**self.record.counters, **{k: n for k, n in ready.counters.items() if n}}
-        self.record = replace(self.record, objects=objects, counters=counters)
+        sources = {**ready.sources, **self.record.sources}
+        self.record = replace(self.record, objects=objects, counters=counters, sources=sources)
 
     def check_free(self, names: Collection[str]) -> None:
         """Whether tables may get these names; an error otherwise."""

@@ -20,8 +20,11 @@ class Turns:
         with self._changed:
             if self._owner != me:
                 self._waiting.append(me)
-                self._changed.wait_for(lambda: self._owner is None and self._waiting[0] == me)
-                self._waiting.popleft()
+                try:
+                    self._changed.wait_for(lambda: self._owner is None and self._waiting[0] == me)
+                finally:
+                    self._waiting.remove(me)
+                    self._changed.notify_all()
                 self._owner = me
             self._depth += 1
         return self

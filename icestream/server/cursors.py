@@ -44,6 +44,9 @@ class Cursor:
         getattr(self.rows, "close", lambda: None)()
 
 
+QUERY = re.compile(r"[\s(]*(select|with|values|show)\b", re.I)
+
+
 class Cursors:
     """Cursors by name. `query` runs what one is declared for, `subscribe` opens one for a subscription."""
 
@@ -104,6 +107,8 @@ class Cursors:
         if made["subscription"]:
             self._open[name] = self._subscribe(made["query"])
             return Outcome("DECLARE CURSOR")
+        if not QUERY.match(made["query"]):
+            raise StateError("42P11", "a cursor is for a query")
         found = self._query(made["query"])
         if found.columns is None:
             raise StateError("42P11", "a cursor is for a query")

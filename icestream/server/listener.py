@@ -50,7 +50,7 @@ class Listener:
         access: Access | None = None,
         tls: ssl.SSLContext | None = None,
         connections: int = 256,
-        threads: int = 32,
+        threads: int = 256,
         patience: float = 60.0,
     ) -> None:
         """`patience` is how many seconds a client may take to come in."""

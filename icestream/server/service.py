@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
 
@@ -96,10 +97,11 @@ class Service:
             return result, tuple(found)
         except IcestreamError as error:
             if CREATE.match(sql):
-                text = mask_text(sql.strip())
-                self.engine.events.add(
-                    "CREATE_STREAM_JOB_FAIL", definition=text, error=error.message
-                )
+                with suppress(IcestreamError):  # a text that cannot be read cannot be masked
+                    text = mask_text(sql.strip())
+                    self.engine.events.add(
+                        "CREATE_STREAM_JOB_FAIL", definition=text, error=error.message
+                    )
             raise
         finally:
             self._telling.notices = None

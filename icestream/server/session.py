@@ -151,6 +151,9 @@ class EngineSession:
             if self._cancelled:
                 raise StateError("57014", "canceling statement due to user request") from error
             raise
+        except Exception:
+            self._fail()
+            raise
         finally:
             self._job = None
 
@@ -268,7 +271,11 @@ class EngineSession:
             return self._settings.set(words)
         if lower.startswith("reset"):
             return self._settings.reset(words)
-        return Outcome(words.split()[0].upper() + (" ALL" if lower == "discard all" else ""))
+        if lower == "discard all":
+            self._settings.reset("reset all")
+            self._cursors.clear()
+            return Outcome("DISCARD ALL")
+        return Outcome(words.split()[0].upper())
 
     def _subscribe(self, text: str) -> SubscriptionCursor:
         return SubscriptionCursor(text, self.service.engine, self._grouped)

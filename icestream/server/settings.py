@@ -88,7 +88,10 @@ class Settings:
 
     def reset(self, words: str) -> Outcome:
         """RESET name"""
-        self._set.pop(plain(words[5:]), None)
+        name = plain(words[5:])
+        if name == "all":
+            self._set.clear()
+        self._set.pop(name, None)
         return Outcome("RESET")
 
 

@@ -44,6 +44,8 @@ class SubscriptionCursor:
         self.columns = (*own, Column("op", VARCHAR), Column("rw_timestamp", BIGINT))
         self._follower = Follower(object, engine.spark, engine.home.scratch)
         self._waiting = self._follower.changes()
+        self._held: list[tuple[int | None, Change]] = []
+        """Changes that were read for a FETCH that failed, each with the position before its epoch."""
         self._stopped = threading.Event()
         with reading():
             if declared["full"]:
@@ -84,13 +86,24 @@ class SubscriptionCursor:
         self._waiting.close()
 
     def _take(self, limit: int | None) -> list[Change]:
+        """The next changes. What was read before a failure is kept for the next time, whole epochs of it."""
+        follower, held, fresh = self._follower, self._held, False
         with self._reading():
-            found = list(itertools.islice(self._waiting, limit))
-            if limit is None or len(found) < limit:
-                self._waiting = self._follower.changes()
-                left = None if limit is None else limit - len(found)
-                found += itertools.islice(self._waiting, left)
-            return found
+            try:
+                while limit is None or len(held) < limit:
+                    before = len(held)
+                    left = None if limit is None else limit - before
+                    for change in itertools.islice(self._waiting, left):
+                        held.append((follower.at, change))
+                    if len(held) == before:
+                        if fresh:
+                            break
+                        self._waiting, fresh = follower.changes(), True
+            except BaseException:
+                self._held = [(at, change) for at, change in held if at != follower.at]
+                raise
+        self._held = []
+        return [change for _, change in held]
 
     def _position(self, since: str) -> int:
         if NOW.fullmatch(since):
