@@ -81,7 +81,11 @@ class Housekeeper:
             self.notice(f"tidying {table.name} failed: {str(error).splitlines()[0][:200]}")
 
     def _expire(
-        self, table: LakeTable, needed: set[int], retained: int | None, since: int | None
+        self,
+        table: LakeTable,
+        needed: set[int],
+        retained: int | None,
+        since: int | None = None,
     ) -> None:
         java = table.load()
         keep = self.settings.retained_snapshots if retained is None else retained
