@@ -271,8 +271,9 @@ class Engine:
         pending.clear()
 
     def resume_jobs(self) -> None:
-        """Take up again what was under way in the background when the engine stopped."""
+        """Take up again what was under way in the background when the engine stopped; what else there was is gone."""
         with self.turns:
+            self.pipeline.sweep({o.key for o in self.catalog})
             for id, text, _ in self.store.jobs():
                 self.store.end_job(id)
                 pending: list[Change] = []

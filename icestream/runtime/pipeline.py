@@ -622,6 +622,15 @@ class Pipeline:
                 except Exception as error:
                     self.notice(f"{feed.object.name}: acknowledging failed: {_first_line(error)}")
 
+    def sweep(self, keys: Collection[str]) -> None:
+        """Drop tables of objects that are not there: what a process has left that died while it filled a view."""
+        for schema in ("public", SYSTEM):
+            self.lake.create_namespace((LAKE, schema))
+            for table in self.lake.tables(LAKE, schema):
+                owner = _owner(table)
+                if owner is not None and "#" in owner and owner not in keys:
+                    self.lake.drop(table)
+
     def discard(self, objects: Sequence[Object]) -> None:
         """Drop the tables of objects that are gone. Targets of sinks stay: they are the user's."""
         for object in objects:

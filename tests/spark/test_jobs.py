@@ -178,6 +178,28 @@ def test_a_view_that_cannot_be_filled_says_why_and_is_not_there(
         assert sorted(client.execute("SELECT * FROM sums").fetchall()) == expected(range(1, 32))
 
 
+def test_a_process_that_dies_while_it_fills_a_view_leaves_nothing_behind(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = tmp_path / "home"
+
+    def dies(self: Backfill) -> Ready:
+        raise ConnectorError("as if it had died")
+
+    with serving(home, spark) as url, connect(url) as client:
+        fill(client)
+        with monkeypatch.context() as patched:
+            patched.setattr(Backfill, "run", dies)
+            patched.setattr(Backfill, "discard", lambda self: None)
+            with pytest.raises(psycopg.Error, match="as if it had died"):
+                client.execute(SUMS)
+        assert ("public", "sums") in lake(home).list_tables("public")
+    with serving(home, spark) as url, connect(url) as client:
+        assert lake(home).list_tables("public") == [("public", "t")]
+        client.execute(SUMS)
+        assert sorted(client.execute("SELECT * FROM sums").fetchall()) == expected(range(1, 31))
+
+
 # -- CREATE OR REPLACE ----------------------------------------------------------------------------
 
 HALVES = "CREATE OR REPLACE MATERIALIZED VIEW sums AS SELECT k % 2 AS half, max(v) AS most FROM t GROUP BY k % 2"
