@@ -21,7 +21,7 @@ apt = { echo "installing $(1)"; \
     $(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends $(1) >/dev/null; } \
   || { echo "could not install it: please run  apt-get install $(1)  as root and try again" >&2; exit 1; }; }
 
-.PHONY: help setup demo test unit fuzz slt lint fmt bench clean java jars test-setup
+.PHONY: help setup demo test unit fuzz faults crashes slt lint fmt bench clean java jars test-setup
 .NOTPARALLEL:
 
 help:
@@ -29,6 +29,8 @@ help:
 	@echo "make test                everything: lint, types, all tests with real servers"
 	@echo "make unit                the tests without a JVM"
 	@echo "make fuzz                random views against DuckDB, without a JVM (N=… histories, SEED=… repeats one)"
+	@echo "make faults              the fault matrix: every pipeline against every fault; writes docs/fault-matrix.json (FAULTS='--missing', '--part 12', …)"
+	@echo "make crashes             kills at every fault point, one by one; live DDL under load with 5 kills"
 	@echo "make slt                 sqllogictest files against a server (FILE=… files or folders, URL=… another server, DIALECT=postgres)"
 	@echo "make setup               what both of them prepare: virtual environment, Java, JVM packages"
 	@echo "make lint | fmt | clean  style and types | apply the style | remove what was built"
@@ -41,17 +43,24 @@ demo: $(INSTALLED) java
 	@$(PY) -m icestream.cli.classes
 	$(VENV)/bin/icestream demo $(if $(filter forever,$(DEMO)),--forever)
 
-# The tests without a JVM run beside the others, which leave a core idle half of the time.
+# Two lanes side by side: one alone leaves a core idle half of the time.
 test: lint test-setup
-	@$(PY) -m pytest tests/unit >$(VENV)/unit.log 2>&1 & unit=$$!; \
-	$(PY) -m pytest --ignore=tests/unit; rest=$$?; \
-	wait $$unit; part=$$?; echo "tests/unit:"; cat $(VENV)/unit.log; exit $$((rest || part))
+	@{ $(PY) -m pytest tests/unit; unit=$$?; $(PY) -m pytest tests/services tests/recovery; exit $$((unit || $$?)); } \
+	  >$(VENV)/lane.log 2>&1 & lane=$$!; \
+	$(PY) -m pytest tests/spark; spark=$$?; \
+	wait $$lane; rest=$$?; echo "tests/unit, tests/services, tests/recovery:"; cat $(VENV)/lane.log; exit $$((spark || rest))
 
 unit: $(TESTABLE)
 	$(PY) -m pytest tests/unit
 
 fuzz: $(TESTABLE)
-	N=$(N) $(PY) -m pytest $(addprefix tests/unit/plan/test_,maintain.py clock.py closed.py) --tb=short
+	N=$(N) $(PY) -m pytest $(addprefix tests/unit/plan/test_,maintain.py clock.py closed.py temporal_views.py) --tb=short
+
+faults: test-setup
+	FAULT_POINTS=all $(PY) -m tests.faults.matrix --keep $(FAULTS); status=$$?; $(PY) docs/generate.py; exit $$status
+
+crashes: test-setup
+	FAULT_POINTS=all LIVE_DDL=30,5 $(PY) -m pytest tests/recovery --deselect tests/recovery/test_fault_matrix.py
 
 slt: $(TESTABLE)
 	$(PY) -m icestream.dev.slt --keep-going $(if $(URL),--url $(URL)) $(if $(DIALECT),--dialect $(DIALECT)) $(FILE)
@@ -72,11 +81,14 @@ clean:
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-# What tests need beyond the demo: test packages, all JVM packages, a PostgreSQL to start their own from.
+# What tests need beyond the demo: test packages, all JVM packages, a PostgreSQL to start their own from,
+# a C compiler for the library that fails disks and moves clocks, strace to see the order of system calls.
 test-setup: $(TESTABLE) java
 	@$(PY) -m icestream.dev.jars
 	@$(PY) -m icestream.cli.classes
 	@ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || $(call apt,postgresql)
+	@command -v cc >/dev/null || $(call apt,gcc libc6-dev)
+	@command -v strace >/dev/null || $(call apt,strace)
 
 java: $(INSTALLED)
 	@$(PY) -m icestream.dev.java >/dev/null 2>&1 || { $(SUDO) apt-get update -qq; \

@@ -203,7 +203,9 @@ def measure(bootstrap: str, folder: Path, rows: int, epochs: int) -> list[Measur
     produce(bootstrap, TOPIC, orders.base(), partition=0)
     home = folder / "home"
     found: list[Measured] = []
-    with Engine(Home.at(home), notice=lambda text: print(text, flush=True)) as engine:
+    with Engine(
+        Home.at(home), notice=lambda text: print(text, flush=True), allow_paths=["/"]
+    ) as engine:
         engine.execute(SCRIPT.format(topic=TOPIC, bootstrap=bootstrap))
         engine.open()
         print(f"the base took {run(engine).seconds:.2f} s", flush=True)

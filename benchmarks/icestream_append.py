@@ -44,7 +44,18 @@ def main() -> None:
     file = task.warehouse / "append.sql"
     file.write_text(script(task))
     home = task.warehouse / "home"
-    command = [sys.executable, "-m", "icestream", "run", str(file), "--once", "--home", str(home)]
+    command = [
+        sys.executable,
+        "-m",
+        "icestream",
+        "run",
+        str(file),
+        "--once",
+        "--allow-path",
+        "/",
+        "--home",
+        str(home),
+    ]
     begin = time.monotonic()
     subprocess.run(command, check=True, stdout=sys.stderr)
     seconds = time.monotonic() - begin

@@ -284,7 +284,7 @@ def _by_group(rows: Iterable[Sequence[Any]]) -> dict[tuple[str, str, str], tuple
 def measure(base: int, bootstrap: str, folder: Path, shares: Sequence[float]) -> Size:
     """All changes at one size of the base."""
     notice = lambda text: print(text, file=sys.stderr, flush=True)  # noqa: E731
-    with Engine(Home.at(folder / "home"), notice=notice) as engine:
+    with Engine(Home.at(folder / "home"), notice=notice, allow_paths=["/"]) as engine:
         bench = Bench(engine, bootstrap, folder, base)
         found = Size(base, round(bench.load(), 3))
         compare(SPARK, bench.by_spark(), bench.view())

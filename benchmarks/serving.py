@@ -220,7 +220,9 @@ def run(folder: Path, rows: int, rounds: int, batch: int) -> tuple[list[Measured
     orders = Orders(folder / "orders", rows)
     orders.base()
     with ExitStack() as stack:
-        engine = stack.enter_context(Engine(Home.at(folder / "home"), EngineSettings()))
+        engine = stack.enter_context(
+            Engine(Home.at(folder / "home"), EngineSettings(), allow_paths=["/"])
+        )
         service = Service(engine)
         service.start()
         stack.callback(service.stop)

@@ -7,6 +7,7 @@ section of that name. A test fails when a page is out of date.
 from __future__ import annotations
 
 import argparse
+import json
 import re
 import sys
 import tempfile
@@ -70,6 +71,7 @@ def sections() -> dict[str, Callable[[], str]]:
         "types": types,
         "packages": packages,
         "later": later,
+        "fault matrix": fault_matrix,
     }
     for name in dict.fromkeys(source_connector(n).name for n in SOURCES):
         found[f"source {name}"] = lambda n=name: options(source_connector(n).options)
@@ -275,6 +277,16 @@ def packages() -> str:
 # -- types and functions -----------------------------------------------------------------------------
 
 
+def fault_matrix() -> str:
+    """The newest outcome of every cell of the fault matrix, as `make faults` wrote it."""
+    kept = json.loads((ROOT / "docs" / "fault-matrix.json").read_text())
+    rows = []
+    for fault in kept["faults"]:
+        found = [kept["cells"].get(f"{pipeline} / {fault}") for pipeline in kept["pipelines"]]
+        rows.append((fault, *(f"{c['outcome']} {c['date']}" if c else "not run" for c in found)))
+    return table(("fault", *kept["pipelines"]), rows)
+
+
 def types() -> str:
     """Every scalar type: its names, and what it is in an Iceberg table."""
     names: dict[Type, list[str]] = {}
@@ -344,7 +356,7 @@ def _function(name: str, overloads: Sequence[Function]) -> tuple[str, ...]:
     if not all(o.pure for o in overloads):
         notes.append("not the same at every call")
     if any(o.fallible for o in overloads):
-        notes.append("NULL on error")
+        notes.append("can fail")
     return spelled, "; ".join(_signatures(overloads)), ", ".join(notes)
 
 

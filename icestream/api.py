@@ -9,7 +9,7 @@ with icestream.connect("shop") as db:
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -42,10 +42,18 @@ def connect(
     settings: EngineSettings | None = None,
     spark: SparkSession | None = None,
     take_over: bool = False,
+    allow_paths: Sequence[str | Path] = (".",),
 ) -> Database:
-    """A home, opened in this process; on a Spark application of yours, if you give one."""
+    """A home, opened in this process; on a Spark application of yours, if you give one.
+
+    `allow_paths`: directories whose files statements may read and write.
+    """
     engine = Engine(
-        Home.at(home), settings or EngineSettings(), take_over=take_over, application=spark
+        Home.at(home),
+        settings or EngineSettings(),
+        take_over=take_over,
+        application=spark,
+        allow_paths=allow_paths,
     )
     return Database(engine)
 
@@ -74,9 +82,10 @@ class Query:
         return self._node.names
 
     def to_spark(self) -> DataFrame:
-        """A frame of the newest complete epoch."""
+        """A frame of an epoch that holds all writes acknowledged before."""
         from icestream.runtime.query import frame_of
 
+        self._engine.see_writes(self._node)
         return frame_of(self._node, self._engine.catalog, self._engine.spark)
 
     def to_arrow(self) -> pa.Table:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal
@@ -41,6 +42,11 @@ class Home:
         return self.root / "lake" / "warehouse"
 
     @property
+    def dml(self) -> Path:
+        """The log of statements that change tables."""
+        return self.root / "dml"
+
+    @property
     def logs(self) -> Path:
         """The JVM's log and the engine's own."""
         return self.root / "logs"
@@ -63,7 +69,25 @@ class Home:
     def prepare(self) -> None:
         """Create the directories that are missing."""
         for directory in (self.root, self.warehouse, self.logs, self.locks, self.scratch):
-            directory.mkdir(parents=True, exist_ok=True)
+            make_folder(directory)
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder and the parents that are missing; the name of each is synced, so that a power failure leaves it."""
+    if folder.is_dir():
+        return
+    make_folder(folder.parent)
+    folder.mkdir(exist_ok=True)
+    sync_folder(folder.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make the names in a folder durable."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 Kind = Literal["text", "size", "duration", "number"]

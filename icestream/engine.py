@@ -7,17 +7,20 @@ needs it; the home's lock is taken when something changes or runs.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import nullcontext, suppress
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from icestream import faults
+from icestream import faults, interrupts
 from icestream.catalog import variables
 from icestream.catalog.alter import alter
 from icestream.catalog.catalog import Catalog, Change
-from icestream.catalog.objects import Connector, Index, Object
+from icestream.catalog.lineage import statement_tables
+from icestream.catalog.objects import Connector, Index, Object, Sink
 from icestream.catalog.replace import plain, redefined, replacement
 from icestream.catalog.show import delivery, describe, explain, show
 from icestream.catalog.store import Store
@@ -25,14 +28,17 @@ from icestream.catalog.subscriptions import promised
 from icestream.config import EngineSettings, Home
 from icestream.connectors.iceberg_options import needs_aws
 from icestream.errors import FencedError, IcestreamError, NotSupportedError, SqlError
+from icestream.file_access import FileAccess
 from icestream.jobs import Job, Jobs
 from icestream.observe import status as observe
 from icestream.observe.events import Events
 from icestream.observe.report import EpochReport
 from icestream.plan.explain_stages import notices
 from icestream.result import Result
-from icestream.runtime.lock import HomeLock
+from icestream.runtime.lock import HomeLock, running
 from icestream.runtime.turns import Turns
+from icestream.runtime.writes import Writes
+from icestream.secrecy import mask_secrets
 from icestream.sql import parse
 from icestream.sql import statements as st
 from icestream.sql.options import convert
@@ -44,7 +50,9 @@ if TYPE_CHECKING:
 
     from icestream.plan.logical import Node
     from icestream.runtime.local import Hold, Local
+    from icestream.runtime.outside_answers import Answers
     from icestream.runtime.pipeline import Pipeline
+    from icestream.runtime.transaction import Transaction
 
 CREATE = (
     st.CreateSource, st.CreateTable, st.CreateView, st.CreateSink, st.CreateConnection,
@@ -53,6 +61,15 @@ CREATE = (
 
 READ = (st.Select, st.Show, st.ShowCreate, st.Describe, st.Explain)
 """Statements that change nothing, and need not wait for their turn."""
+WRITE = (st.Insert, st.Update, st.Delete)
+"""Statements that only write to the log of statements, and need no turn."""
+SERIALIZATION_FAILURE = "40001"
+
+POLL = 0.05
+"""Seconds between looks at the log of a home that another process runs."""
+
+WAITS = (st.Flush, st.Wait)
+"""Statements that wait for epochs: they take a turn for each, and none while they wait."""
 
 Notice = Callable[[str], None]
 
@@ -68,16 +85,22 @@ class Engine:
     take_over: bool = False
     application: SparkSession | None = None
     """A Spark application to run on, instead of starting one."""
+    allow_paths: Sequence[str | Path] = ()
+    """Directories whose files statements may name. Those of the home are never among them."""
 
     def __post_init__(self) -> None:
+        tell = self.notice
+        self.notice = lambda text: tell(mask_secrets(text))
         self.store = Store(self.home)
-        self.catalog = Catalog(self.store, self.env)
+        self.access = FileAccess.of(self.home.root, self.allow_paths)
+        self.catalog = Catalog(self.store, self.env, self.access)
         self.catalog.load()
         self.lock: HomeLock | None = None
         self._spark: SparkSession | None = None
         self._pipeline: Pipeline | None = None
         self._warming: threading.Thread | None = None
         self.turns = Turns()
+        self.writes = Writes(self)
         self.jobs = Jobs(self)
         self.live = False
         """Whether statements come to a running pipeline: views are filled beside it then."""
@@ -103,11 +126,13 @@ class Engine:
         on_result: Callable[[Result], None] = lambda r: None,
         env: Mapping[str, str] | None = None,
         on_job: Callable[[Job], None] = lambda job: None,
+        transaction: Transaction | None = None,
     ) -> list[Result]:
         """Run a script. Everything in it is parsed first; creations are applied together, all or none.
 
         `on_result` gets each result as soon as it holds: that of a creation once it is applied. `env` is where `${NAME}`
-        is looked up, if not in the engine's own. `on_job` gets the job that is waited for, if there is one.
+        is looked up, if not in the engine's own. `on_job` gets the job that is waited for, if there is one. With a
+        `transaction`, what INSERT, UPDATE and DELETE do is kept there until `commit`.
         """
         statements = parse(sql, file, self.env if env is None else env)
         if not self.live:
@@ -115,13 +140,13 @@ class Engine:
         results: list[Result] = []
         for statement in statements:
             started: list[Job] = []
-            results += self._in_turn([statement], on_result, started)
+            results += self._in_turn([statement], on_result, started, transaction)
             for job in started:
                 on_job(job)
                 job.wait()
             if isinstance(statement, st.Wait):
                 for job in list(self.jobs):
-                    job.done.wait()
+                    interrupts.wait_for(job.done, "IPC", "Backfill")
         return results
 
     def _in_turn(
@@ -129,16 +154,44 @@ class Engine:
         statements: Sequence[st.Statement],
         on_result: Callable[[Result], None],
         started: list[Job] | None = None,
+        transaction: Transaction | None = None,
     ) -> list[Result]:
-        reads = all(isinstance(s, READ) for s in statements)
-        with nullcontext() if reads else self.turns:
-            return self._execute(statements, on_result, [] if started is None else started)
+        with self._planned(statements) as answers, ExitStack() as locks:
+            concurrent = (*READ, *WAITS, *WRITE) if self.live else (*READ, *WAITS)
+            if not all(isinstance(s, concurrent) for s in statements):
+                # In this order: a statement that waits for its turn must not keep others from writing.
+                locks.enter_context(self.turns)
+                locks.enter_context(self.writes.lock)
+                if answers is not None and self._pipeline is not None:
+                    locks.enter_context(self._pipeline.using(answers))
+            return self._execute(
+                statements, on_result, [] if started is None else started, transaction
+            )
+
+    @contextmanager
+    def _planned(self, statements: Sequence[st.Statement]) -> Iterator[Answers | None]:
+        """Plan a creation before its turn, and ask outside what it needs: epochs and other statements go on meanwhile."""
+        pipeline = self._pipeline
+        if len(statements) != 1 or not self.live:
+            yield None
+        elif isinstance(alteration := statements[0], st.Alter):
+            reset = alter(alteration, self.catalog).reset if alteration.action == "reset" else None
+            yield None if reset is None or pipeline is None else pipeline.ask_reset(reset)
+        elif not isinstance(statements[0], CREATE) or getattr(statements[0], "or_replace", False):
+            yield None
+        else:
+            with self.catalog.examine_ahead(statements[0]) as change:
+                if change.exists or not _runs(change.object) or pipeline is None:
+                    yield None
+                else:
+                    yield pipeline.ask_new([*self.catalog, change.object])
 
     def _execute(
         self,
         statements: Sequence[st.Statement],
         on_result: Callable[[Result], None],
         started: list[Job],
+        transaction: Transaction | None = None,
     ) -> list[Result]:
         results: list[Result] = []
         pending: list[Change] = []
@@ -156,14 +209,14 @@ class Engine:
                 else:
                     self._apply(pending)
                     tell()
-                    untold.append(self._other(statement))
+                    untold.append(self._other(statement, transaction))
                     tell()
             self._apply(pending)
             tell()
         except BaseException:
             self.catalog.forget([c.object.name for c in pending])
             if pending and self._pipeline is not None:
-                with suppress(IcestreamError):
+                with interrupts.shield(), suppress(IcestreamError):
                     self._pipeline.attach(list(self.catalog), self.store.plan)
             raise
         return results
@@ -215,6 +268,10 @@ class Engine:
         self, change: Change, pending: list[Change], started: list[Job], background: bool | None
     ) -> None:
         """Begin with a new object: as a job, if the pipeline runs and there is history to fill it with."""
+        new = change.object
+        if isinstance(new, Sink) and new.into is not None:
+            # An UPDATE from before the sink has whole rows, which must not undo what the sink brings.
+            self.writes.see([new.into.key], paused=lambda: None)
         if change.replaces is None and not (self.live and self.jobs.has_history(change.object)):
             self.catalog.learn(change)
             pending.append(change)
@@ -291,7 +348,7 @@ class Engine:
         if opened or self.catalog.stored.keys() != {o.name for o in self.store.objects()}:
             pipeline.attach(list(self.catalog), self.store.plan + 1)
 
-    def _other(self, statement: st.Statement) -> Result:
+    def _other(self, statement: st.Statement, transaction: Transaction | None = None) -> Result:
         match statement:
             case st.Drop():
                 return self._drop(statement)
@@ -321,21 +378,55 @@ class Engine:
                 self.store.set(variable.name, statement.value)
                 return Result(message=f"SET ({variable.note})" if statement.value else "SET")
             case st.Insert() | st.Update() | st.Delete():
-                return self._change(statement)
+                return self._change(statement, transaction)
             case st.CancelJobs():
                 found = self.jobs.cancel(statement.ids)
                 return Result(None, ("Id",), [(job.id,) for job in found], (BIGINT,))
+            case st.Flush() if self.live:
+                self.flush()
+                return Result(message="FLUSH")
             case st.Flush() | st.Wait():
-                self.run(threading.Event(), once=True)
+                self._settle()
                 return Result(message=type(statement).__name__.upper())
         raise NotSupportedError(_words(type(statement).__name__), place=statement.place)
 
     def rows(self, node: Node) -> pa.Table:
-        """All rows of a query at the newest complete epoch; Spark is asked only if it has to be."""
+        """All rows of a query at an epoch that holds all writes acknowledged before; Spark is asked only if it has to be."""
         from icestream.runtime.query import collected
 
+        self.see_writes(node)
         found = self.rows_at_hand(node)
         return collected(node, self.catalog, self.spark) if found is None else found
+
+    def see_writes(self, node: Node) -> None:
+        """Return when a query sees all writes that were acknowledged before. While the pipeline is paused it does not,
+        and says so."""
+        from icestream.plan.linear import relations_read
+
+        keys = relations_read(node)
+        if self._pipeline is None and keys:
+            self._open_for_writes(keys)
+        told = "the pipeline is paused: rows that were written since are not visible before RESUME"
+        self.writes.see(keys, paused=lambda: self.notice(told))
+
+    def _open_for_writes(self, keys: Sequence[str]) -> None:
+        """A process that only reads: take in what another one has written and not taken in before it ended."""
+        from icestream.lake.dml_log import DmlLog
+
+        tables = statement_tables(self.catalog, keys)
+        written = DmlLog(self.home.dml).newest(tables) if tables else {}
+        while written:
+            record = self.local.record()
+            sources = record.sources if record is not None else {}
+            if all(sources.get(k, {}).get("entry", 0) >= n for k, n in written.items()):
+                return
+            if running(self.home) is None:
+                self._running()
+                return
+            if self.store.paused:
+                self.notice("the pipeline is paused: rows that were written since are not visible")
+                return
+            time.sleep(POLL)  # the process that runs the home takes it in
 
     def rows_at_hand(self, node: Node, hold: Hold = lambda cursor: None) -> pa.Table | None:
         """The same if Spark is not needed; else None. See `Local.rows`."""
@@ -350,27 +441,66 @@ class Engine:
 
         return Local(self.home, self.settings)
 
-    def _change(self, statement: st.Insert | st.Update | st.Delete) -> Result:
+    def _change(
+        self, statement: st.Insert | st.Update | st.Delete, transaction: Transaction | None
+    ) -> Result:
         from icestream.runtime.dml import Changing
+        from icestream.runtime.transaction import Transaction
 
-        pipeline = self._running()
-        settle = partial(self.run, threading.Event(), once=True)
-        if pipeline.paused and not isinstance(statement, st.Insert):
-            raise SqlError(
-                "the pipeline is paused, so rows that were written before cannot be found",
-                place=statement.place,
-                remedy="RESUME, then try again; INSERT goes on",
-            )
-        result = Changing(self.catalog, self.spark, self.home.root, settle).run(statement)
-        settings = self.store.settings()
-        if "true" in (settings.get("rw_implicit_flush"), settings.get("implicit_flush")):
-            settle()
+        log = self._running().lake.dml
+
+        def run(into: Transaction) -> Result:
+            return Changing(self.catalog, self.spark, log, into, self.writes.see).run(statement)
+
+        if transaction is not None:
+            return run(transaction)
+        own = Transaction()
+        result = run(own)
+        if isinstance(statement, st.Insert):
+            own.read.clear()  # it is as if it had been run when it began
+        try:
+            self.commit(own)
+        except SqlError as error:
+            if error.code != SERIALIZATION_FAILURE:
+                raise
+            # Other sessions wrote meanwhile; now they wait. The turn comes first because `run` may need it.
+            with self.turns, self.writes.lock:
+                own = Transaction()
+                result = run(own)
+                self.commit(own)
         return result
+
+    def commit(self, transaction: Transaction) -> None:
+        """Write what a transaction has changed, as one entry of the log: all of it is visible in one epoch, or none."""
+        if not transaction.changes:
+            return
+        pipeline = self._running()
+        with self.writes.lock:
+            transaction.write(self.catalog, pipeline.lake.dml)
+        if self.flushes and not self.live:
+            self.show_writes()
+
+    @property
+    def flushes(self) -> bool:
+        """Whether each change waits until it is visible. Sessions of a server see to that themselves."""
+        settings = self.store.settings()
+        return "true" in (settings.get("rw_implicit_flush"), settings.get("implicit_flush"))
+
+    def show_writes(self) -> None:
+        """Make all writes visible that were acknowledged. They are durable, so a failure is only told, also that a successor
+        has taken over: the loop of the pipeline ends this process then, and the successor takes them in."""
+        try:
+            self.writes.see([o.key for o in self.catalog])
+        except Exception as error:
+            text = error.message if isinstance(error, IcestreamError) else str(error)
+            self.notice(f"the rows are written, but not visible yet: {text.partition(chr(10))[0]}")
 
     def _alter(self, statement: st.Alter) -> Result:
         change = alter(statement, self.catalog)
         if change.notice is not None:
             self.notice(change.notice)
+        if change.reset is not None:
+            self._running().reset_source(change.reset)
         if change.catalog is not None:
             self._check_jobs(statement)
             if statement.action in ("add column", "drop column"):
@@ -380,13 +510,8 @@ class Engine:
 
     def _take_in_changes(self, statement: st.Alter) -> None:
         """What statements have put into a table has the columns of then, so it goes in before they change."""
-        if self._running().paused:
-            raise SqlError(
-                "the pipeline is paused, so rows that were written before cannot be taken in",
-                place=statement.place,
-                remedy="RESUME, then try again",
-            )
-        self.run(threading.Event(), once=True)
+        self._running()
+        self.writes.see(o.key for o in self.catalog if o.name == statement.name.name)
 
     def _check_jobs(self, statement: st.Alter) -> None:
         """Refuse to change what a job reads: it was bound to what there was. Views are written out in what reads them,
@@ -491,10 +616,12 @@ class Engine:
             from icestream.runtime import session
 
             if self.application is not None:
-                self._spark = session.adopt(self.application, self.home)
+                self._spark = session.adopt(self.application, self.home, self.access)
             else:
                 groups = self._jar_groups()
-                self._spark = session.start(self.home, self.settings, groups, self.notice)
+                self._spark = session.start(
+                    self.home, self.settings, groups, self.notice, access=self.access
+                )
                 if self.lock is not None:
                     self._warming = session.warm(self._spark)
         return self._spark
@@ -516,11 +643,13 @@ class Engine:
         """The pipeline, opened (and recovered) at first use with the objects that the store knows."""
         if self._pipeline is None:
             self.catalog.check_whole()
-            from icestream.lake.catalogs import Lake
+            self.catalog.check_access()
+            from icestream.lake.catalogs import Lake, check_embedded
             from icestream.runtime.pipeline import Pipeline
 
             self._own()
             assert self.lock is not None
+            check_embedded(self.home)
             lake = Lake(self.spark)
             pipeline = Pipeline(
                 lake,
@@ -532,8 +661,14 @@ class Engine:
                 self.events.add,
             )
             pipeline.housekeeper.promised = lambda: promised(self.catalog)
+            pipeline.housekeeper.pins = self.catalog.pins
             known = {s.name for s in self.store.objects()}
-            pipeline.open([o for o in self.catalog if o.name in known], self.store.plan)
+            try:
+                pipeline.open([o for o in self.catalog if o.name in known], self.store.plan)
+            except BaseException:
+                with suppress(Exception):  # it may be opened again
+                    pipeline.close()
+                raise
             pipeline.paused = self.store.paused
             self.lock.incarnation = pipeline.incarnation
             self.store.take(pipeline.incarnation)
@@ -572,24 +707,33 @@ class Engine:
         once: bool = False,
         report: Callable[[EpochReport], None] = lambda r: None,
     ) -> None:
-        """Advance the pipeline until `stop` is set, or until everything that is there now is in."""
+        """Advance the pipeline until `stop` is set, or until everything that is there now is in.
+
+        A server goes on whatever fails, but for a successor that took over, so that queries are answered.
+        """
         pipeline = self._running()
         if once and pipeline.paused:
             self.notice("the pipeline is paused: nothing is taken in before RESUME")
             return
 
         def after(epoch: EpochReport) -> None:
-            self._write_status("running", epoch)
-            with self.advanced:
-                self.advanced.notify_all()
+            self.after_epoch(epoch)
             report(epoch)
 
         self._write_status("running")
         self._runs += 1
         try:
-            pipeline.run(stop, once=once, report=after, turn=self.turns)
-        except FencedError:
-            raise  # the status is the successor's now
+            pipeline.run(
+                stop,
+                once=once,
+                strict=not self.live,
+                keep_going=self.live,
+                report=after,
+                changed=lambda: self._write_status("running"),
+                turn=self.turns,
+            )
+        except (FencedError, interrupts.Interrupted):
+            raise  # the status is the successor's now, or that of the pipeline that goes on
         except BaseException as error:
             self._write_status(
                 "failed", message=str(error).splitlines()[0] if str(error) else type(error).__name__
@@ -600,6 +744,29 @@ class Engine:
         if not self._runs:
             self._write_status("stopped")
 
+    def _settle(self) -> None:
+        """Run epochs until everything that is there now is in, or the statement is cancelled."""
+        interrupt = interrupts.current()
+        stop = threading.Event()
+        with interrupt.waiting("IPC", "Flush"), interrupt.on_cancel(stop.set):
+            self.run(stop, once=True)
+        interrupt.check()
+
+    def after_epoch(self, report: EpochReport) -> None:
+        """Tell of an epoch: in the status, and to whoever waits for one."""
+        self._write_status("running", report)
+        with self.advanced:
+            self.advanced.notify_all()
+
+    def flush(self) -> None:
+        """Take in all statements, and what sources have now, up to an epoch's worth."""
+        pipeline = self._running()
+        if pipeline.paused:
+            self.notice("the pipeline is paused: nothing is taken in before RESUME")
+            return
+        with interrupts.current().waiting("IPC", "Flush"), self.turns:
+            pipeline.flush(self.after_epoch)
+
     def _write_status(
         self, state: str, epoch: EpochReport | None = None, message: str | None = None
     ) -> None:
@@ -608,17 +775,27 @@ class Engine:
         assert self._pipeline is not None
         if state == "running" and self._pipeline.paused:
             state = "paused"
-        with self._telling:
-            observe.write(self.home, status_of(self._pipeline, state, epoch, message))
+        try:
+            with self._telling:
+                observe.write(self.home, status_of(self._pipeline, state, epoch, message))
+        except OSError as error:  # a full or read-only disk must not stop the pipeline
+            self.notice(f"the status cannot be written: {error.strerror or error}")
 
     def close(self) -> None:
         """Stop what was started: connectors, the session, the lock."""
-        if self._pipeline is not None:
-            self._pipeline.close()
-        if self._warming is not None:
-            self._warming.join()
-        if self._spark is not None and self.application is None:
-            self._spark.stop()
+        # Without a JVM, connectors and the session have nothing left to stop, and say so with exceptions.
+        lost = False
+        if self._spark is not None:
+            from icestream.lake.jvm import is_jvm_lost
+
+            lost = is_jvm_lost(self._spark)
+        with suppress(Exception) if lost else nullcontext():
+            if self._pipeline is not None:
+                self._pipeline.close()
+            if self._warming is not None:
+                self._warming.join()
+            if self._spark is not None and self.application is None:
+                self._spark.stop()
         if self.lock is not None:
             self.lock.release()
         if "local" in self.__dict__:

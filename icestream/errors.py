@@ -6,6 +6,7 @@
     ├── ConfigError           the machine or the configuration is wrong (Java, jars, home, JSON config)
     ├── ConnectorError        the outside world said no (a broker, a bucket, a foreign catalog)
     │   └── RangeLostError        a source can no longer repeat a range it once promised
+    ├── JvmLostError          Spark's JVM has ended; the process must be started again
     ├── LakeError             an Iceberg table is not what the engine recorded
     └── FencedError           a newer process took over; this one stops and commits nothing more
 
@@ -18,6 +19,8 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 from dataclasses import dataclass
+
+from icestream.secrecy import mask_secrets
 
 
 @dataclass(frozen=True)
@@ -52,11 +55,12 @@ class IcestreamError(Exception):
         remedy: str | None = None,
         code: str | None = None,
     ) -> None:
+        message = mask_secrets(message)
         super().__init__(message)
         self.message = message
         self.place = place
         self.object = object
-        self.remedy = remedy
+        self.remedy = remedy and mask_secrets(remedy)
         self.code = code
 
     def __str__(self) -> str:
@@ -90,6 +94,10 @@ class ConnectorError(IcestreamError):
 
 class RangeLostError(ConnectorError):
     """A source cannot repeat a range: data was truncated, expired or purged."""
+
+
+class JvmLostError(IcestreamError):
+    """Spark's JVM has ended. Nothing more can be done in this process; the next start recovers."""
 
 
 class LakeError(IcestreamError):

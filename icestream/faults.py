@@ -12,6 +12,8 @@ import signal
 from collections import Counter
 
 POINTS = (
+    "dml-written",
+    "dml-logged",
     "ranges-chosen",
     "runs-written",
     "index-covered",

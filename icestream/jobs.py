@@ -9,12 +9,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
-from icestream import faults
+from icestream import faults, interrupts
 from icestream.catalog.catalog import Catalog, Change
 from icestream.catalog.objects import MaterializedView, Object
 from icestream.catalog.replace import check_replaceable, swapped
 from icestream.catalog.store import Store
-from icestream.errors import IcestreamError, SqlError
+from icestream.errors import SqlError
+from icestream.interrupts import Interrupt, Interrupted
 from icestream.observe.events import Events
 from icestream.runtime.turns import Turns
 from icestream.sql.masking import mask_text
@@ -26,6 +27,10 @@ if TYPE_CHECKING:
 
 AGAIN = 0.2
 """Seconds after which a job that does not end is cancelled again."""
+
+
+PATIENCE = 10.0
+"""Seconds in which jobs should end when the engine stops."""
 
 
 class Host(Protocol):
@@ -56,8 +61,9 @@ class Job:
     change: Change
     background: bool
     """Whether nobody waits for it: then it is taken up again after a restart."""
+    interrupt: Interrupt = field(default_factory=Interrupt)
+    """That of the statement, if it waits: cancelling one cancels the other."""
     created: float = field(default_factory=time.time)
-    cancelled: bool = False
     error: BaseException | None = None
     done: threading.Event = field(default_factory=threading.Event)
     backfill: Backfill | None = None
@@ -80,19 +86,15 @@ class Job:
         return "0.00%" if self.backfill is None else str(self.backfill.progress)
 
     def cancel(self) -> None:
-        """Make it end soon, as if it had never begun."""
-        self.cancelled = True
-        if self.backfill is not None:
-            self.backfill.stop()
-
-    def check(self) -> None:
-        """Raise if it was cancelled."""
-        if self.cancelled:
-            raise SqlError(f"job {self.id} was cancelled: {self.statement.splitlines()[0]}")
+        """Make it end soon, as if it had never begun; nothing happens once it is adopted."""
+        self.interrupt.cancel(f"job {self.id} was cancelled: {self.statement.splitlines()[0]}")
 
     def wait(self) -> None:
         """Return when it is done; raise if it failed or was cancelled."""
-        self.done.wait()
+        with self.interrupt.waiting("IPC", "Backfill"):
+            self.done.wait()
+        if isinstance(self.error, Interrupted):
+            raise SqlError(self.error.reason, code="57014")
         if self.error is not None:
             raise self.error
 
@@ -114,9 +116,9 @@ class Jobs:
         """Begin with a statement as soon as those before it are done. Called in turn."""
         if self._closing:
             raise SqlError("the engine stops", remedy="try again when it runs")
-        job = self._accepted(change, background)
         if background:
-            self.host.store.begin_job(job.id, change.said, job.created)
+            self.host.store.begin_job(change.object.id, change.said, time.time())
+        job = self._accepted(change, background)
         self._queue.put(job)
         if self._worker is None:
             self._worker = threading.Thread(target=self._work, name="icestream-jobs", daemon=True)
@@ -130,7 +132,8 @@ class Jobs:
         job.wait()
 
     def _accepted(self, change: Change, background: bool) -> Job:
-        job = self._jobs[change.object.id] = Job(change, background)
+        interrupt = Interrupt() if background else interrupts.current()
+        job = self._jobs[change.object.id] = Job(change, background, interrupt)
         self.host.catalog.reserve(change.object)
         return job
 
@@ -146,14 +149,19 @@ class Jobs:
         return [job for job in self if keys & set(job.change.object.depends)]
 
     def close(self) -> None:
-        """Stop what is under way; what runs in the background begins anew at the next start."""
+        """Stop what is under way; what runs in the background begins anew at the next start.
+
+        A job that does not stop in time, because Spark does not return, is left: it was cancelled, so it makes no change
+        any more, and the next start sweeps what it leaves.
+        """
         self._closing = True
+        end = time.monotonic() + PATIENCE
         if self._worker is not None:
             self._queue.put(None)
         while True:
             for job in self:
                 job.cancel()
-            if self._worker is None or not self._worker.is_alive():
+            if self._worker is None or not self._worker.is_alive() or time.monotonic() > end:
                 return
             self._worker.join(AGAIN)
 
@@ -163,45 +171,48 @@ class Jobs:
 
     def _carried(self, job: Job) -> None:
         try:
-            self._carry_out(job)
+            with job.interrupt.bound():
+                try:
+                    self._carry_out(job)
+                except Exception:
+                    interrupts.check()  # then that is what it failed for
+                    raise
         except BaseException as error:
             job.error = error
-            try:
-                job.check()
-                if job.background:
-                    self.host.notice(f"job {job.id} failed: {error}")
-                    reason = str(error).partition("\n")[0]
-                    self.host.events.add(
-                        "CREATE_STREAM_JOB_FAIL", definition=job.statement, error=reason
-                    )
-            except IcestreamError as cancelled:
-                job.error = cancelled
+            if job.background and not isinstance(error, Interrupted):
+                self.host.notice(f"job {job.id} failed: {error}")
+                reason = str(error).partition("\n")[0]
+                self.host.events.add(
+                    "CREATE_STREAM_JOB_FAIL", definition=job.statement, error=reason
+                )
         finally:
-            self._end(job)
+            with interrupts.shield():
+                self._end(job)
 
     def _carry_out(self, job: Job) -> None:
         from icestream.runtime.backfill import Backfill
 
-        job.check()
+        interrupts.check()
         host, new = self.host, job.change.object
-        with host.turns:
+        answers = host.pipeline.ask_new([*host.catalog, new])
+        with host.turns, host.pipeline.using(answers):
             self._check_inputs(new)
             if not self.has_history(new):
                 self._adopt(job, None)
                 return
-            fill = Backfill(host.pipeline, list(host.catalog), new)
+            with interrupts.shield():
+                fill = Backfill(host.pipeline, list(host.catalog), new)
             host.pipeline.housekeeper.pinned = fill.pinned
         job.backfill = fill
         try:
-            job.check()
-            ready = fill.run()
+            with job.interrupt.on_cancel(fill.stop):
+                ready = fill.run()
             with host.turns:
-                job.check()
                 self._adopt(job, ready)
         except BaseException:
             if job.adopted:
                 raise
-            with host.turns:
+            with interrupts.shield(), host.turns:
                 fill.discard()
             raise
         fill.close()
@@ -249,7 +260,8 @@ class Jobs:
         except BaseException:
             if not job.adopted:
                 catalog.forget([name])
-                host.pipeline.attach(list(catalog), host.store.plan)
+                with interrupts.shield():
+                    host.pipeline.attach(list(catalog), host.store.plan)
             raise
         self._release(job)
 

@@ -25,9 +25,9 @@ class Type:
 
 @dataclass(frozen=True)
 class NumericType(Type):
-    """numeric(p, s). Without a declared precision: decimal(28, 10)."""
+    """numeric(p, s). Without a declared precision: decimal(38, 10)."""
 
-    precision: int = 28
+    precision: int = 38
     scale: int = 10
 
     def __str__(self) -> str:

@@ -17,6 +17,7 @@ from typing import Any
 import duckdb
 
 from icestream import types as t
+from icestream.functions.duckdb import SETTINGS
 from icestream.functions.expressions import (
     AggregateCall,
     Bound,
@@ -118,7 +119,7 @@ def quoted(name: str) -> str:
 
 def connect() -> duckdb.DuckDBPyConnection:
     """An empty database in which the texts that both know mean what they mean in PostgreSQL."""
-    connection = duckdb.connect(config={"threads": 1})
+    connection = duckdb.connect(config={**SETTINGS, "threads": 1})
     connection.execute("SET integer_division = true")
     connection.execute("SET default_null_order = 'nulls_last_on_asc_first_on_desc'")
     return connection
@@ -141,6 +142,12 @@ def plain(value: Any) -> Any:
 def bag(rows: Iterable[Sequence[Any]]) -> Counter[tuple[Any, ...]]:
     """Rows in no order, with how often each is there."""
     return Counter(tuple(map(plain, row)) for row in rows)
+
+
+def _unit(type: Type) -> str:
+    """Where the digits of a wide number are divided."""
+    assert isinstance(type, NumericType)
+    return f"{10 ** max(0, 28 - type.scale)}::HUGEINT"
 
 
 class _Renderer:
@@ -372,6 +379,9 @@ class _Expressions:
         if name in ("+", "-", "*", "/", "%"):
             text = self.arithmetic(name, args, expr)
             return f"TRY(CAST({text} AS {kind}))"
+        if name == "sum of digits":
+            high = f"TRY(CAST({args[0]} AS HUGEINT) * {_unit(expr.args[1].type)})"
+            return f"TRY(CAST(TRY_CAST({high} AS {kind}) + {args[1]} AS {kind}))"
         if name == "in":
             return f"({args[0]} IN ({', '.join(args[1:])}))"
         if name == "array":
@@ -454,6 +464,12 @@ class _Expressions:
             return made(name.removesuffix("_value"), *args)
         if name == "sum":
             return f"CAST({made('sum', *args)} AS {kind})"
+        if name in ("sum of high digits", "sum of low digits"):
+            high = f"(CAST(trunc({args[0]}) AS HUGEINT) // {_unit(expr.args[0].type)})"
+            scale = expr.args[0].type.scale  # type: ignore[attr-defined]
+            lifted = f"CAST({high} * {_unit(expr.args[0].type)} AS DECIMAL(38,{scale}))"
+            low = f"({args[0]} - {lifted})"
+            return f"CAST({made('sum', high if 'high' in name else low)} AS {kind})"
         if name == "avg" and expr.type == t.DOUBLE:
             return made("avg", *args)
         if name == "avg" and isinstance(expr.type, NumericType):

@@ -20,8 +20,9 @@ MEMORY = "1g"
 
 
 def command(*arguments: str | Path) -> list[str]:
-    """The command line of `icestream …`."""
-    return [sys.executable, "-m", "icestream", *map(str, arguments)]
+    """The command line of `icestream …`; statements may use any file outside the home."""
+    access = ["--allow-path", "/"] if arguments[0] in ("run", "serve", "sql", "plan") else []
+    return [sys.executable, "-m", "icestream", *map(str, arguments), *access]
 
 
 def icestream(

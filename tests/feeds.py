@@ -90,7 +90,9 @@ class Running:
         self.engine = self._start()
 
     def _start(self) -> Engine:
-        return Engine(Home.at(self.home), EngineSettings(), application=self.spark)
+        return Engine(
+            Home.at(self.home), EngineSettings(), application=self.spark, allow_paths=["/"]
+        )
 
     def __enter__(self) -> Self:
         return self

@@ -18,42 +18,40 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from icestream import types as t
 from icestream.plan.logical import Node
 from icestream.plan.query import Relation, bind_query
 from icestream.sql import parse
 from icestream.sql.statements import Name, Select
-from icestream.types import Type, arrow_type
-from tests.duck import duck_type, quoted, render_duckdb
+from icestream.types import arrow_type
+from tests.duck import duck_type, quoted
+from tests.forms import FURTHER, ties
+from tests.kinds import (
+    BIG,
+    BOOL,
+    DBL,
+    INT,
+    LIST,
+    LONG,
+    MEAN,
+    NUM,
+    ORDERED,
+    SIMPLE,
+    STR,
+    TS,
+    TYPES,
+    WIDE,
+    Col,
+    Column,
+    From,
+    Rel,
+    either,
+    ours,
+    theirs,
+)
 
 Row = tuple[Any, ...]
 
-# What may be done with a column. LONG is a bigint of small values, BIG one of large ones; WIDE, MEAN and LIST are
-# results that are shown, compared or stored, but not computed with.
-INT, LONG, BIG, NUM, DBL, STR, BOOL, TS = "int", "long", "big", "num", "dbl", "str", "bool", "ts"
-WIDE, MEAN, LIST = "wide", "mean", "list"
-TYPES: dict[str, Type] = {
-    INT: t.INTEGER, LONG: t.BIGINT, BIG: t.BIGINT, NUM: t.NUMERIC, DBL: t.DOUBLE,
-    STR: t.VARCHAR, BOOL: t.BOOLEAN, TS: t.TIMESTAMP,
-}  # fmt: skip
-SIMPLE = (*TYPES, WIDE)
-ORDERED = tuple(k for k in SIMPLE if k != BOOL)
-
-
 # -- schemas ---------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Column:
-    """A column: its name and kind."""
-
-    name: str
-    kind: str
-
-    @property
-    def type(self) -> Type:
-        """Its SQL type."""
-        return TYPES[self.kind]
 
 
 @dataclass(frozen=True)
@@ -87,13 +85,28 @@ class Schema:
 
     tables: tuple[Table, ...]
 
+    views: Mapping[str, Node] = field(default_factory=dict, hash=False)
+    """The plans of those of the tables that are views."""
+
     def relation(self, name: Name) -> Relation:
         """What the catalog would say."""
+        if name.name in self.views:
+            columns = tuple((c.name, c.type) for c in self.views[name.name].columns)
+            return Relation(name.name, name.name, columns)
         table = next(x for x in self.tables if x.name == name.name)
         return Relation(table.name, table.name, tuple((c.name, c.type) for c in table.columns))
 
     def __str__(self) -> str:
-        return "\n".join(f"CREATE TABLE {x.name} ({x.declared});" for x in self.tables)
+        return "\n".join(
+            f"CREATE TABLE {x.name} ({x.declared});"
+            for x in self.tables
+            if x.name not in self.views
+        )
+
+    def with_view(self, name: str, query: Query) -> Schema:
+        """The schema in which queries may also read a view."""
+        view = Table(name, query.columns)
+        return Schema((*self.tables, view), {**self.views, name: query.node})
 
 
 def random_schema(r: random.Random, *, tables: int | None = None) -> Schema:
@@ -257,16 +270,19 @@ def net(table: Table, changes: Iterable[Change]) -> Iterator[tuple[Row, int]]:
 
 @dataclass(frozen=True)
 class Query:
-    """A query: its text and its plan. `portable`: DuckDB understands the text too."""
+    """A query: its text, the same for DuckDB, and its plan. `open`: columns whose value is a choice among ties."""
 
     text: str
+    theirs: str
     node: Node
-    portable: bool
     form: str
+    columns: tuple[Column, ...]
+    open: tuple[str, ...] = ()
 
-    def duckdb(self, inputs: Mapping[str, str]) -> str:
-        """The query for DuckDB: its own text where that is understood, else the plan's."""
-        return self.text if self.portable else render_duckdb(self.node, inputs)
+    def settled(self, rows: Iterable[Row]) -> list[Row]:
+        """Rows without what is a choice among ties."""
+        places = [i for i, c in enumerate(self.columns) if c.name not in self.open]
+        return [tuple(row[i] for i in places) for row in rows]
 
 
 def bind(text: str, schema: Schema) -> Node:
@@ -280,56 +296,33 @@ def random_query(
     r: random.Random, schema: Schema, *, form: str | None = None, depth: int = 1
 ) -> Query:
     """A query of that form (see `FORMS`; any if None), with up to `depth` further ones nested in its FROM."""
-    writer = _Writer(r, schema)
-    chosen = form or r.choice(list(FORMS))
-    found = writer.query(depth, chosen)
-    return Query(found.text, bind(found.text, schema), writer.portable, chosen)
-
-
-@dataclass(frozen=True)
-class _Col:
-    """A column that an expression may use: how it is written there, and its kind."""
-
-    text: str
-    kind: str
-
-
-@dataclass(frozen=True)
-class _Rel:
-    """A SELECT, and the columns that it gives."""
-
-    text: str
-    columns: tuple[Column, ...]
+    writer = Writer(r, schema)
+    chosen = form or r.choice([*FORMS, *OPEN])
+    found = OPEN[chosen](writer, depth) if chosen in OPEN else writer.query(depth, chosen)
+    text = ours(found.text)
+    node = bind(text, schema)
+    return Query(text, theirs(found.text), node, chosen, found.columns, found.open)
 
 
 @dataclass
-class _From:
-    """A FROM clause, and the columns in it."""
-
-    text: str
-    cols: list[_Col]
-
-
-@dataclass
-class _Writer:
+class Writer:
     r: random.Random
     schema: Schema
-    portable: bool = True
     aliases: int = field(default=0)
 
     # -- parts ------------------------------------------------------------------------------------
 
     def alias(self) -> str:
         self.aliases += 1
-        return f"t{self.aliases}"
+        return f"q{self.aliases}"
 
     def chance(self, p: float) -> bool:
         return self.r.random() < p
 
-    def query(self, depth: int, form: str | None = None) -> _Rel:
+    def query(self, depth: int, form: str | None = None) -> Rel:
         return FORMS[form or self.r.choice(list(FORMS))](self, depth)
 
-    def item(self, depth: int, wanted: str | None = None) -> _From:
+    def item(self, depth: int, wanted: str | None = None) -> From:
         """A table or a query, under an alias. `wanted`: a kind that must be among its columns."""
         alias = self.alias()
         if depth > 0 and self.chance(0.6):
@@ -338,19 +331,19 @@ class _Writer:
                 return self.named(inner, alias)
         tables = [x for x in self.schema.tables if wanted is None or any(c.kind == wanted for c in x.columns)]  # fmt: skip
         table = self.r.choice(tables)
-        return _From(
-            f"{table.name} AS {alias}", [_Col(f"{alias}.{c.name}", c.kind) for c in table.columns]
+        return From(
+            f"{table.name} AS {alias}", [Col(f"{alias}.{c.name}", c.kind) for c in table.columns]
         )
 
-    def named(self, rel: _Rel, alias: str) -> _From:
-        cols = [_Col(f"{alias}.{c.name}", c.kind) for c in rel.columns]
-        return _From(f"({rel.text}) AS {alias}", cols)
+    def named(self, rel: Rel, alias: str) -> From:
+        cols = [Col(f"{alias}.{c.name}", c.kind) for c in rel.columns]
+        return From(f"({rel.text}) AS {alias}", cols)
 
-    def pick(self, cols: Sequence[_Col], kinds: Sequence[str]) -> _Col | None:
+    def pick(self, cols: Sequence[Col], kinds: Sequence[str]) -> Col | None:
         found = [c for c in cols if c.kind in kinds]
         return self.r.choice(found) if found else None
 
-    def some(self, cols: Sequence[_Col], kinds: Sequence[str], least: int, most: int) -> list[_Col]:
+    def some(self, cols: Sequence[Col], kinds: Sequence[str], least: int, most: int) -> list[Col]:
         found = [c for c in cols if c.kind in kinds]
         return self.r.sample(found, min(len(found), self.r.randint(least, most)))
 
@@ -361,12 +354,12 @@ class _Writer:
         shown = ", ".join(f"{text} AS {c.name}" for (text, _), c in zip(pairs, columns, strict=True))  # fmt: skip
         return shown, columns
 
-    def where(self, cols: Sequence[_Col], p: float = 0.5, word: str = " WHERE ") -> str:
+    def where(self, cols: Sequence[Col], p: float = 0.5, word: str = " WHERE ") -> str:
         return word + self.predicate(cols) if self.chance(p) else ""
 
     # -- expressions ------------------------------------------------------------------------------
 
-    def expr(self, cols: Sequence[_Col], kind: str, depth: int = 1) -> str:
+    def expr(self, cols: Sequence[Col], kind: str, depth: int = 1) -> str:
         col = self.pick(cols, (kind,))
         if col is None or depth == 0 or self.chance(0.5):
             return col.text if col else self.constant(kind)
@@ -392,14 +385,14 @@ class _Writer:
         choices: dict[str, tuple[str, ...]] = {
             INT: ("0", "1", "2", "-1"), LONG: ("CAST(1 AS BIGINT)", "CAST(-2 AS BIGINT)"),
             BIG: ("9007199254740993", "CAST(1 AS BIGINT)"), WIDE: ("CAST(2 AS NUMERIC)",),
-            NUM: ("CAST(1.25 AS NUMERIC(28,10))", "CAST(0 AS NUMERIC(28,10))"),
+            NUM: ("CAST(1.25 AS NUMERIC(38,10))", "CAST(0 AS NUMERIC(38,10))"),
             DBL: ("CAST(1.5 AS DOUBLE PRECISION)", "CAST('NaN' AS DOUBLE PRECISION)", "CAST(0 AS DOUBLE PRECISION)"),
             STR: ("'a'", "'b'", "''"), BOOL: ("TRUE", "FALSE"),
             TS: ("TIMESTAMP '2024-01-01 10:05:00'", "TIMESTAMP '2024-01-01 11:00:00'"),
         }  # fmt: skip
         return self.r.choice(choices[kind])
 
-    def predicate(self, cols: Sequence[_Col], depth: int = 1) -> str:
+    def predicate(self, cols: Sequence[Col], depth: int = 1) -> str:
         if depth > 0 and self.chance(0.3):
             a, b = self.predicate(cols, depth - 1), self.predicate(cols, depth - 1)
             return self.r.choice((f"({a} AND {b})", f"({a} OR {b})", f"(NOT {a})"))
@@ -425,7 +418,7 @@ class _Writer:
             forms.append(f"{left} LIKE 'a%'")
         return self.r.choice(forms)
 
-    def pair(self, a: Sequence[_Col], b: Sequence[_Col]) -> tuple[str, str] | None:
+    def pair(self, a: Sequence[Col], b: Sequence[Col]) -> tuple[str, str] | None:
         """A column of each that can be compared."""
         kinds = [{INT: "n", LONG: "n"}.get(c.kind, c.kind) for c in a if c.kind in SIMPLE]
         found = [
@@ -440,7 +433,7 @@ class _Writer:
             return self.r.choice(keys)
         return self.r.choice(found) if found else None
 
-    def condition(self, a: Sequence[_Col], b: Sequence[_Col], *, equal: bool = True) -> str:
+    def condition(self, a: Sequence[Col], b: Sequence[Col], *, equal: bool = True) -> str:
         """A join's condition: mostly an equality, perhaps with more."""
         pair = self.pair(a, b)
         if pair is None:
@@ -457,44 +450,44 @@ class _Writer:
 
     # -- FROM -------------------------------------------------------------------------------------
 
-    def source(self, depth: int) -> _From:
+    def source(self, depth: int) -> From:
         """What a SELECT reads: mostly one relation, else a join."""
         if self.chance(0.7):
             return self.item(depth)
         return self.joined(depth, self.r.choice(("JOIN", "LEFT JOIN", "FULL JOIN")))
 
-    def joined(self, depth: int, kind: str, *, equal: bool = True) -> _From:
+    def joined(self, depth: int, kind: str, *, equal: bool = True) -> From:
         left, right = self.item(depth), self.item(0)
         if self.chance(0.5):
             left, right = right, left
         if kind == "CROSS JOIN":
-            return _From(f"{left.text} CROSS JOIN {right.text}", [*left.cols, *right.cols])
+            return From(f"{left.text} CROSS JOIN {right.text}", [*left.cols, *right.cols])
         condition = self.condition(left.cols, right.cols, equal=equal)
         if kind == "FULL JOIN":  # PostgreSQL wants an equality there
             pair = self.pair(left.cols, right.cols)
             condition = f"{pair[0]} = {pair[1]}" if pair else "1 = 1"
-        return _From(f"{left.text} {kind} {right.text} ON {condition}", [*left.cols, *right.cols])
+        return From(f"{left.text} {kind} {right.text} ON {condition}", [*left.cols, *right.cols])
 
     # -- forms ------------------------------------------------------------------------------------
 
-    def projected(self, source: _From, clauses: str, least: int = 2, most: int = 4) -> _Rel:
+    def projected(self, source: From, clauses: str, least: int = 2, most: int = 4) -> Rel:
         picked = self.some(source.cols, (*SIMPLE, MEAN, LIST), least, most)
         items = [(self.expr(source.cols, c.kind, 1) if c.kind in TYPES else c.text, c.kind) for c in picked]  # fmt: skip
         shown, columns = self.outputs(items)
-        return _Rel(f"SELECT {shown} FROM {source.text}{clauses}", columns)
+        return Rel(f"SELECT {shown} FROM {source.text}{clauses}", columns)
 
-    def plain(self, depth: int) -> _Rel:
+    def plain(self, depth: int) -> Rel:
         source = self.source(depth)
         return self.projected(source, self.where(source.cols, 0.8))
 
-    def aggregate(self, cols: Sequence[_Col]) -> tuple[str, str]:
+    def aggregate(self, cols: Sequence[Col]) -> tuple[str, str]:
         """An aggregate call and its kind."""
         made = self.bare_aggregate(cols)
         if self.chance(0.25):
             return f"{made[0]} FILTER (WHERE {self.predicate(cols, 0)})", made[1]
         return made
 
-    def bare_aggregate(self, cols: Sequence[_Col]) -> tuple[str, str]:
+    def bare_aggregate(self, cols: Sequence[Col]) -> tuple[str, str]:
         name = self.r.choice(("count", "countx", "distinct", "sum", "sum", "sumd", "avg", "min", "max", "bool", "string", "list"))  # fmt: skip
         sums = {INT: LONG, LONG: WIDE, BIG: WIDE, NUM: NUM, DBL: DBL}
         kinds = {
@@ -525,7 +518,7 @@ class _Writer:
                 return f"string_agg({word}{inner}, ',' ORDER BY {inner})", STR
         return f"array_agg({inner} ORDER BY {inner} DESC NULLS LAST)", LIST
 
-    def grouped(self, depth: int) -> _Rel:
+    def grouped(self, depth: int) -> Rel:
         source = self.source(depth)
         groups = self.some(source.cols, SIMPLE, 0, 2)
         keys = [(self.expr(source.cols, c.kind, 1) if self.chance(0.4) else c.text, c.kind) for c in groups]  # fmt: skip
@@ -536,11 +529,11 @@ class _Writer:
             test, kind = self.bare_aggregate(source.cols)
             bound = self.constant(kind) if kind in SIMPLE else None
             tail += f" HAVING {test} {self.r.choice(('>', '<>', '<='))} {bound}" if bound else " HAVING count(*) > 1"  # fmt: skip
-        return _Rel(
+        return Rel(
             f"SELECT {shown} FROM {source.text}{self.where(source.cols, 0.4)}{tail}", columns
         )
 
-    def grouping_sets(self, depth: int) -> _Rel:
+    def grouping_sets(self, depth: int) -> Rel:
         source = self.item(depth)
         groups = self.some(source.cols, SIMPLE, 1, 2)
         if not groups:
@@ -550,34 +543,34 @@ class _Writer:
         calls = [self.aggregate(source.cols) for _ in range(self.r.randint(1, 2))]
         shown, columns = self.outputs([*((c.text, c.kind) for c in groups), *calls])
         tail = f" GROUP BY {word.format(', '.join(keys), keys[-1])}"
-        return _Rel(
+        return Rel(
             f"SELECT {shown} FROM {source.text}{self.where(source.cols, 0.3)}{tail}", columns
         )
 
-    def join(self, depth: int, kind: str, equal: bool = True) -> _Rel:
+    def join(self, depth: int, kind: str, equal: bool = True) -> Rel:
         source = self.joined(depth, kind, equal=equal)
         return self.projected(source, self.where(source.cols, 0.3))
 
-    def three_way(self, depth: int) -> _Rel:
+    def three_way(self, depth: int) -> Rel:
         source, third = self.joined(depth, self.r.choice(("JOIN", "LEFT JOIN"))), self.item(0)
         word = self.r.choice(("JOIN", "LEFT JOIN", "RIGHT JOIN"))
         condition = self.condition(source.cols, third.cols)
-        whole = _From(f"{source.text} {word} {third.text} ON {condition}", [*source.cols, *third.cols])  # fmt: skip
+        whole = From(f"{source.text} {word} {third.text} ON {condition}", [*source.cols, *third.cols])  # fmt: skip
         return self.projected(whole, self.where(whole.cols, 0.3), 2, 5)
 
-    def self_join(self, depth: int) -> _Rel:
+    def self_join(self, depth: int) -> Rel:
         table = self.r.choice(self.schema.tables)
         sides = []
         for alias in (self.alias(), self.alias()):
-            cols = [_Col(f"{alias}.{c.name}", c.kind) for c in table.columns]
-            sides.append(_From(f"{table.name} AS {alias}", cols))
+            cols = [Col(f"{alias}.{c.name}", c.kind) for c in table.columns]
+            sides.append(From(f"{table.name} AS {alias}", cols))
         a, b = sides
         word = self.r.choice(("JOIN", "LEFT JOIN"))
         condition = self.condition(a.cols, b.cols, equal=self.chance(0.7))
-        source = _From(f"{a.text} {word} {b.text} ON {condition}", [*a.cols, *b.cols])
+        source = From(f"{a.text} {word} {b.text} ON {condition}", [*a.cols, *b.cols])
         return self.projected(source, self.where(source.cols, 0.3))
 
-    def membership(self, depth: int, negated: bool, exists: bool, loose: bool = False) -> _Rel:
+    def membership(self, depth: int, negated: bool, exists: bool, loose: bool = False) -> Rel:
         """IN, EXISTS and their negations; `loose`: as a value inside an OR."""
         outer, inner = self.item(depth), self.item(0)
         pair = self.pair(outer.cols, inner.cols)
@@ -596,7 +589,7 @@ class _Writer:
             test += f" AND {self.predicate(outer.cols, 0)}"
         return self.projected(outer, f" WHERE {test}")
 
-    def scalar(self, depth: int) -> _Rel:
+    def scalar(self, depth: int) -> Rel:
         """A subquery as a value, correlated or not."""
         outer, inner = self.item(depth), self.item(0)
         call, kind = self.bare_aggregate(inner.cols)
@@ -612,16 +605,16 @@ class _Writer:
             shown, columns = self.outputs(picked)
             symbol = self.r.choice(("=", "<", ">=", "<>"))
             text = f"SELECT {shown} FROM {outer.text} WHERE {col.text} {symbol} {value}"
-            return _Rel(text, columns)
+            return Rel(text, columns)
         shown, columns = self.outputs([*picked, (value, kind)])
-        return _Rel(f"SELECT {shown} FROM {outer.text}{self.where(outer.cols, 0.3)}", columns)
+        return Rel(f"SELECT {shown} FROM {outer.text}{self.where(outer.cols, 0.3)}", columns)
 
     def branch(self, depth: int, kinds: Sequence[str]) -> str:
         source = self.item(depth)
         shown, _ = self.outputs([(self.expr(source.cols, k, 1), k) for k in kinds])
         return f"SELECT {shown} FROM {source.text}{self.where(source.cols, 0.5)}"
 
-    def set_operation(self, depth: int, word: str) -> _Rel:
+    def set_operation(self, depth: int, word: str) -> Rel:
         kinds = self.r.sample([INT, STR, NUM, DBL, TS, BOOL, INT], self.r.randint(1, 2))
         columns = tuple(Column(f"c{i}", k) for i, k in enumerate(kinds))
         parts = [self.branch(depth, kinds), self.branch(0, kinds)]
@@ -634,46 +627,46 @@ class _Writer:
             text += f" UNION ALL SELECT {shown} FROM (VALUES {values}) AS {alias} ({names})"
         elif self.chance(0.3):
             text = f"({text}) {self.r.choice(('UNION ALL', 'UNION', 'EXCEPT', 'INTERSECT ALL'))} {self.branch(0, kinds)}"  # fmt: skip
-        return _Rel(text, columns)
+        return Rel(text, columns)
 
-    def distinct(self, depth: int) -> _Rel:
+    def distinct(self, depth: int) -> Rel:
         source = self.source(depth)
         shown, columns = self.outputs((self.expr(source.cols, c.kind, 1) if c.kind in TYPES else c.text, c.kind) for c in self.some(source.cols, SIMPLE, 1, 3))  # fmt: skip
         if not columns:
             shown, columns = self.outputs([("1", INT)])
-        return _Rel(f"SELECT DISTINCT {shown} FROM {source.text}{self.where(source.cols)}", columns)
+        return Rel(f"SELECT DISTINCT {shown} FROM {source.text}{self.where(source.cols)}", columns)
 
-    def total(self, cols: Sequence[_Col]) -> str:
+    def total(self, cols: Sequence[Col]) -> str:
         """An order in which only equal rows are equal."""
         words = ("ASC NULLS LAST", "DESC NULLS LAST", "DESC NULLS FIRST", "ASC NULLS FIRST")
         return ", ".join(f"{c.text} {self.r.choice(words)}" for c in cols)
 
-    def simple(self, depth: int) -> _From:
+    def simple(self, depth: int) -> From:
         """A relation of simple columns only, so that it can be ordered by all of them."""
         inner = self.item(depth)
         picked = self.some(inner.cols, SIMPLE, 2, 4)
         shown, columns = self.outputs([(c.text, c.kind) for c in picked] or [("1", INT)])
-        return self.named(_Rel(f"SELECT {shown} FROM {inner.text}{self.where(inner.cols, 0.3)}", columns), self.alias())  # fmt: skip
+        return self.named(Rel(f"SELECT {shown} FROM {inner.text}{self.where(inner.cols, 0.3)}", columns), self.alias())  # fmt: skip
 
-    def distinct_on(self, depth: int) -> _Rel:
+    def distinct_on(self, depth: int) -> Rel:
         source = self.simple(depth)
         cols = source.cols[:]
         self.r.shuffle(cols)
         shown, columns = self.outputs((c.text, c.kind) for c in cols)
         order = self.total(cols)
         text = f"SELECT DISTINCT ON ({cols[0].text}) {shown} FROM {source.text} ORDER BY {order}"
-        return _Rel(text, columns)
+        return Rel(text, columns)
 
-    def limited(self, depth: int) -> _Rel:
+    def limited(self, depth: int) -> Rel:
         source = self.simple(depth)
         cols = source.cols[:]
         self.r.shuffle(cols)
         shown, columns = self.outputs((c.text, c.kind) for c in cols)
         offset = f" OFFSET {self.r.randint(1, 2)}" if self.chance(0.3) else ""
         tail = f" ORDER BY {self.total(cols)} LIMIT {self.r.randint(1, 5)}{offset}"
-        return _Rel(f"SELECT {shown} FROM {source.text}{tail}", columns)
+        return Rel(f"SELECT {shown} FROM {source.text}{tail}", columns)
 
-    def top(self, depth: int) -> _Rel:
+    def top(self, depth: int) -> Rel:
         source = self.simple(depth)
         cols = source.cols[:]
         self.r.shuffle(cols)
@@ -686,13 +679,13 @@ class _Writer:
             over = f"{name}() OVER (ORDER BY {self.total(cols)})"
         shown, columns = self.outputs([*((c.text, c.kind) for c in cols), (over, LONG)])
         alias = self.alias()
-        inner = self.named(_Rel(f"SELECT {shown} FROM {source.text}", columns), alias)
+        inner = self.named(Rel(f"SELECT {shown} FROM {source.text}", columns), alias)
         kept = inner.cols if self.chance(0.5) else inner.cols[:-1]
         shown, columns = self.outputs((c.text, c.kind) for c in kept)
         text = f"SELECT {shown} FROM {inner.text} WHERE {inner.cols[-1].text} <= {self.r.randint(1, 3)}"  # fmt: skip
-        return _Rel(text, columns)
+        return Rel(text, columns)
 
-    def windowed(self, depth: int) -> _Rel:
+    def windowed(self, depth: int) -> Rel:
         source = self.simple(depth)
         cols = source.cols[:]
         self.r.shuffle(cols)
@@ -729,51 +722,61 @@ class _Writer:
                 options.append((f"max({col.text}) OVER ({part.strip()})", col.kind))
             calls.append(self.r.choice(options))
         shown, columns = self.outputs([*((c.text, c.kind) for c in cols), *calls])
-        return _Rel(f"SELECT {shown} FROM {source.text}", columns)
+        return Rel(f"SELECT {shown} FROM {source.text}", columns)
 
-    def common(self, depth: int) -> _Rel:
+    def common(self, depth: int) -> Rel:
         """WITH, its query read twice."""
         name = f"w{self.alias()}"
         inner = self.query(max(0, depth - 1))
         a, b = self.alias(), self.alias()
-        sides = [[_Col(f"{x}.{c.name}", c.kind) for c in inner.columns] for x in (a, b)]
+        sides = [[Col(f"{x}.{c.name}", c.kind) for c in inner.columns] for x in (a, b)]
         word = self.r.choice(("JOIN", "LEFT JOIN"))
         pair = self.pair(*sides)
         condition = f"{pair[0]} = {pair[1]}" if pair else "1 = 1"
-        source = _From(f"{name} AS {a} {word} {name} AS {b} ON {condition}", [*sides[0], *sides[1]])
+        source = From(f"{name} AS {a} {word} {name} AS {b} ON {condition}", [*sides[0], *sides[1]])
         if not any(c.kind in SIMPLE for c in source.cols):
             return self.plain(0)
         made = self.projected(source, "")
-        return _Rel(f"WITH {name} AS ({inner.text}) {made.text}", made.columns)
+        return Rel(f"WITH {name} AS ({inner.text}) {made.text}", made.columns)
 
-    def unnested(self, depth: int) -> _Rel:
+    def unnested(self, depth: int) -> Rel:
         item, alias = self.item(depth, INT), self.alias()
-        cols = [*item.cols, _Col(f"{alias}.v", INT)]
+        cols = [*item.cols, Col(f"{alias}.v", INT)]
         array = f"ARRAY[{self.expr(item.cols, INT, 1)}, {self.expr(item.cols, INT, 0)}, 1]"
         call = f"unnest({array})" if self.chance(0.7) else "generate_series(1, 3)"
-        source = _From(f"{item.text} CROSS JOIN {call} AS {alias}(v)", cols)
+        source = From(f"{item.text} CROSS JOIN {call} AS {alias}(v)", cols)
         picked = [(f"{alias}.v", INT), *((c.text, c.kind) for c in self.some(item.cols, SIMPLE, 1, 2))]  # fmt: skip
         if self.chance(0.4):
             shown, columns = self.outputs([picked[0], self.aggregate(item.cols)])
-            return _Rel(f"SELECT {shown} FROM {source.text} GROUP BY {alias}.v", columns)
+            return Rel(f"SELECT {shown} FROM {source.text} GROUP BY {alias}.v", columns)
         shown, columns = self.outputs(picked)
-        return _Rel(f"SELECT {shown} FROM {source.text}{self.where(cols, 0.3)}", columns)
+        return Rel(f"SELECT {shown} FROM {source.text}{self.where(cols, 0.3)}", columns)
 
-    def time_window(self, depth: int) -> _Rel:
+    def tumbled(self, table: Table, time: Column) -> str:
+        start = f"time_bucket(INTERVAL '5 minutes', {time.name}, TIMESTAMP '2000-01-01')"
+        bounds = f"{start} AS window_start, {start} + INTERVAL '5 minutes' AS window_end"
+        return either(
+            f"tumble({table.name}, {time.name}, INTERVAL '5 minutes')",
+            f"(SELECT *, {bounds} FROM {table.name})",
+        )
+
+    def hopped(self, table: Table, time: Column) -> str:
+        last = f"time_bucket(INTERVAL '30 minutes', {time.name}, TIMESTAMP '2000-01-01')"
+        starts = f"SELECT *, unnest([{last}, {last} - INTERVAL '30 minutes']) AS window_start FROM {table.name} WHERE {time.name} IS NOT NULL"
+        return either(
+            f"hop({table.name}, {time.name}, INTERVAL '30 minutes', INTERVAL '1 hour')",
+            f"(SELECT *, window_start + INTERVAL '1 hour' AS window_end FROM ({starts}))",
+        )
+
+    def time_window(self, depth: int) -> Rel:
         """TUMBLE or HOP over a table, grouped or not."""
-        self.portable = False
         found = [(x, c) for x in self.schema.tables for c in x.columns if c.kind == TS]
         if not found:
             return self.plain(depth)
         table, time = self.r.choice(found)
         alias = self.alias()
-        call = self.r.choice(
-            (
-                f"tumble({table.name}, {time.name}, INTERVAL '5 minutes')",
-                f"hop({table.name}, {time.name}, INTERVAL '30 minutes', INTERVAL '1 hour')",
-            )
-        )
-        cols = [_Col(f"{alias}.{c.name}", c.kind) for c in table.columns]
+        call = self.tumbled(table, time) if self.chance(0.5) else self.hopped(table, time)
+        cols = [Col(f"{alias}.{c.name}", c.kind) for c in table.columns]
         bounds = [(f"{alias}.window_start", TS), (f"{alias}.window_end", TS)]
         if self.chance(0.7):
             keys = [bounds[0], *((c.text, c.kind) for c in self.some(cols, SIMPLE, 0, 1))]
@@ -782,40 +785,43 @@ class _Writer:
         else:
             shown, columns = self.outputs([*bounds, *((c.text, c.kind) for c in self.some(cols, SIMPLE, 1, 2))])  # fmt: skip
             tail = ""
-        return _Rel(f"SELECT {shown} FROM {call} AS {alias}{self.where(cols, 0.3)}{tail}", columns)
+        return Rel(f"SELECT {shown} FROM {call} AS {alias}{self.where(cols, 0.3)}{tail}", columns)
 
 
-FORMS: dict[str, Callable[[_Writer, int], _Rel]] = {
-    "plain": _Writer.plain,
-    "group": _Writer.grouped,
-    "group 2": _Writer.grouped,
-    "group 3": _Writer.grouped,
-    "grouping sets": _Writer.grouping_sets,
+FORMS: dict[str, Callable[[Writer, int], Rel]] = {
+    "plain": Writer.plain,
+    "group": Writer.grouped,
+    "group 2": Writer.grouped,
+    "group 3": Writer.grouped,
+    "grouping sets": Writer.grouping_sets,
     "inner join": lambda w, d: w.join(d, "JOIN"),
     "left join": lambda w, d: w.join(d, "LEFT JOIN"),
     "right join": lambda w, d: w.join(d, "RIGHT JOIN"),
     "full join": lambda w, d: w.join(d, "FULL JOIN"),
     "cross join": lambda w, d: w.join(d, "CROSS JOIN"),
     "non-equi join": lambda w, d: w.join(d, w.r.choice(("JOIN", "LEFT JOIN")), False),
-    "three-way join": _Writer.three_way,
-    "self join": _Writer.self_join,
+    "three-way join": Writer.three_way,
+    "self join": Writer.self_join,
     "in": lambda w, d: w.membership(d, False, False),
     "not in": lambda w, d: w.membership(d, True, False),
     "exists": lambda w, d: w.membership(d, False, True),
     "not exists": lambda w, d: w.membership(d, True, True),
     "in as a value": lambda w, d: w.membership(d, w.chance(0.5), w.chance(0.5), True),
-    "scalar subquery": _Writer.scalar,
+    "scalar subquery": Writer.scalar,
     "union all": lambda w, d: w.set_operation(d, "UNION ALL"),
     "union": lambda w, d: w.set_operation(d, "UNION"),
     "intersect": lambda w, d: w.set_operation(d, w.r.choice(("INTERSECT", "INTERSECT ALL"))),
     "except": lambda w, d: w.set_operation(d, w.r.choice(("EXCEPT", "EXCEPT ALL"))),
-    "distinct": _Writer.distinct,
-    "distinct on": _Writer.distinct_on,
-    "limit": _Writer.limited,
-    "top-n": _Writer.top,
-    "window": _Writer.windowed,
-    "window 2": _Writer.windowed,
-    "with": _Writer.common,
-    "unnest": _Writer.unnested,
-    "time window": _Writer.time_window,
+    "distinct": Writer.distinct,
+    "distinct on": Writer.distinct_on,
+    "limit": Writer.limited,
+    "top-n": Writer.top,
+    "window": Writer.windowed,
+    "window 2": Writer.windowed,
+    "with": Writer.common,
+    "unnest": Writer.unnested,
+    "time window": Writer.time_window,
+    **FURTHER,
 }
+OPEN: dict[str, Callable[[Writer, int], Rel]] = {"ties": ties}
+"""Forms that stand at the top of a query alone, because a column of theirs is a choice among ties."""

@@ -13,13 +13,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 from icestream.dev import jars
+from icestream.runtime import java_library
+from icestream.runtime.session import DIALECT
 
 SETTINGS = {
-    "spark.sql.ansi.enabled": "true",
-    "spark.sql.session.timeZone": "UTC",
-    "spark.sql.caseSensitive": "true",
-    "spark.sql.decimalOperations.allowPrecisionLoss": "false",
-    "spark.sql.timestampType": "TIMESTAMP_LTZ",
+    **DIALECT,
     "spark.sql.shuffle.partitions": "2",
     "spark.ui.showConsoleProgress": "false",
     "spark.ui.enabled": "false",
@@ -28,6 +26,7 @@ SETTINGS = {
     "spark.driver.memory": "2g",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
+    "spark.hadoop.fs.file.impl": java_library.FILE_SYSTEM,
 }
 
 
@@ -37,7 +36,7 @@ def start() -> SparkSession:
     builder = SparkSession.builder.master("local[2]").appName("icestream-tests")
     for key, value in SETTINGS.items():
         builder = builder.config(key, value)
-    engine = [*jars.resolve("engine"), *jars.resolve("aws")]
+    engine = [*jars.resolve("engine"), *jars.resolve("aws"), java_library.JAR]
     builder = builder.config("spark.driver.extraClassPath", jars.class_path(engine))
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")

@@ -26,7 +26,16 @@ _EPOCH = re.compile(r"^epoch \d+: [\d,]+ records in ([\d.]+) s")
 def main() -> None:
     query = sys.argv.pop(1)
     task = parse()
-    command = [sys.executable, "-m", "icestream", "run", str(queries.script(query)), "--once"]
+    command = [
+        sys.executable,
+        "-m",
+        "icestream",
+        "run",
+        str(queries.script(query)),
+        "--once",
+        "--allow-path",
+        "/",
+    ]
     begin = time.monotonic()
     with subprocess.Popen(
         [*command, "--home", str(task.warehouse)],

@@ -12,6 +12,7 @@ from duckdb_extensions import import_extension  # type: ignore[import-untyped]
 
 from benchmarks.metadata import newest_metadata
 from benchmarks.nexmark import queries
+from icestream.functions.duckdb import SETTINGS
 
 TOLERANCE = 1e-9
 """Relative, for averages: DuckDB's are floating-point numbers. All else must be equal."""
@@ -21,7 +22,7 @@ class Oracle:
     """The events in DuckDB. Close it when done."""
 
     def __init__(self, events: Mapping[str, Path], side_input: Path) -> None:
-        self.db = duckdb.connect()
+        self.db = duckdb.connect(config=dict(SETTINGS))
         for name in ("avro", "iceberg"):
             import_extension(name)
             self.db.execute(f"LOAD {name}")

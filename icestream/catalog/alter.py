@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from icestream.catalog.bind import bind
 from icestream.catalog.catalog import Catalog, secret_prefix
-from icestream.catalog.names import Names, public
+from icestream.catalog.names import Names, check_new_name, public
 from icestream.catalog.objects import Broken, Connector, Object, Sink, Source, Table
 from icestream.catalog.store import StoredObject
 from icestream.connectors import dml
@@ -40,6 +40,8 @@ class Alteration:
     catalog: Catalog | None = None
     """None: nothing changes."""
     notice: str | None = None
+    reset: str | None = None
+    """The key of a source that is to go on after what was lost."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +65,7 @@ def alter(statement: st.Alter, catalog: Catalog) -> Alteration:
     match action:
         case "rename":
             assert statement.new_name is not None
+            check_new_name(statement.new_name, statement.place)
             _check_free(statement.new_name, catalog, statement.place)
             return Alteration(renamed(catalog, object, statement.new_name))
         case "swap":
@@ -84,7 +87,21 @@ def alter(statement: st.Alter, catalog: Catalog) -> Alteration:
             return Alteration(notice=f"{object.kind} {object.name} is filled: nothing is held back")
         case "set parallelism" | "set source_rate_limit" | "pause" | "resume":
             return _set(statement, object, catalog)
+        case "reset":
+            return Alteration(reset=_fed_from_outside(statement, object).key)
     raise NotSupportedError(f"ALTER … {action.upper()}", place=statement.place)
+
+
+def _fed_from_outside(statement: st.Alter, object: Object) -> Object:
+    """The object, if it takes records in from outside."""
+    ingest = getattr(object, "ingest", None)
+    if ingest is None or ingest.connector == dml.NAME:
+        raise SqlError(
+            f"{object.kind} {object.name} has no connector whose position could be reset",
+            place=statement.place,
+            remedy="name a source, a table with a connector, or a connector",
+        )
+    return object
 
 
 def _found(name: st.Name, kind: str, catalog: Catalog) -> Object:

@@ -28,6 +28,7 @@ from icestream.catalog.sources import bind_source, bind_table
 from icestream.connectors.iceberg_options import CONNECTION_OPTIONS
 from icestream.errors import NotSupportedError, SqlError
 from icestream.kafka_connect.config import configure
+from icestream.plan.complexity import bounded_depth
 from icestream.sql import statements as st
 from icestream.sql.options import OptionSpec, check
 
@@ -53,7 +54,8 @@ def bind(
     try:
         reader = max(id, altered.redefined)
         own = replace(names, secrets=secret, use=used.append, own=f"{born}#{id}", reader=reader)
-        object = _bind(statement, id, own)
+        with bounded_depth(statement.place):
+            object = _bind(statement, id, own)
     except SqlError as error:
         error.place = error.place or statement.place
         raise

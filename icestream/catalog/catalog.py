@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import difflib
+import operator
 import os
 import re
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from sqlglot import exp
 
 from icestream.catalog.bind import bind
-from icestream.catalog.names import Names
+from icestream.catalog.named_files import check_files
+from icestream.catalog.names import Names, check_new_name
 from icestream.catalog.objects import Broken, Object, Secret
 from icestream.catalog.store import Store, StoredObject
 from icestream.errors import ConfigError, IcestreamError, SqlError
+from icestream.file_access import FileAccess
+from icestream.lake.pins import SnapshotPins
 from icestream.sql import parse
 from icestream.sql import statements as st
 from icestream.sql.environment import placeholders, resolve
@@ -46,18 +51,38 @@ class Change:
         return self.text or self.statement.text
 
 
+@dataclass(frozen=True)
+class _Ahead:
+    """What a statement would change, and the parts of the catalog that it was examined against."""
+
+    next_id: int
+    parts: tuple[object, ...]
+    change: Change
+
+
 class Catalog:
     """Names to objects. Changes go to the store first, then here."""
 
-    def __init__(self, store: Store, env: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        store: Store,
+        env: Mapping[str, str] | None = None,
+        access: FileAccess | None = None,
+    ) -> None:
         self.store = store
+        self.access = access or FileAccess.of(store.home.root, ())
+        """The files that statements may name."""
         self.env = os.environ if env is None else env
         self.objects: dict[str, Object] = {}
         self.stored: dict[str, StoredObject] = {}
         self.reserved: dict[str, Object] = {}
         """Objects that are being made, and that nobody sees yet."""
+        self.pins = SnapshotPins()
+        """Snapshots that queries over these objects read."""
         self._secrets = store.secrets()
         self.next_id = store.next_id()
+        self._ahead: dict[int, _Ahead] = {}
+        """What was examined before its turn, by the id of the statement."""
 
     def load(self, objects: Iterable[StoredObject] | None = None) -> None:
         """Build all objects of the store, or those given. One that cannot be built is there as a broken one."""
@@ -94,6 +119,11 @@ class Catalog:
         """The objects that cannot be built, in the order of creation."""
         return [o for o in self if isinstance(o, Broken)]
 
+    def check_access(self) -> None:
+        """Raise if an object names a file that this process may not use: it was made with other directories allowed."""
+        for object in self:
+            check_files(object, self.access)
+
     def check_whole(self) -> None:
         """Raise the error of the first broken object, if there is one."""
         for found in self.broken():
@@ -120,7 +150,16 @@ class Catalog:
 
     def examine(self, statement: st.Statement) -> Change:
         """What a CREATE statement would change; changes nothing. Raises if it is wrong."""
+        ahead = self._ahead.pop(id(statement), None)
+        if (
+            ahead is not None
+            and ahead.next_id == self.next_id
+            and _is_same(ahead.parts, self._parts())
+        ):
+            return ahead.change
         name = _name(statement)
+        if name not in self.stored:
+            check_new_name(name, statement.place)
         if (making := self.reserved.get(name)) is not None:
             raise SqlError(
                 f"{making.kind} {name} is being made",
@@ -128,6 +167,7 @@ class Catalog:
                 remedy=f"wait for it (SHOW JOBS), or CANCEL JOBS {making.id}",
             )
         object = bind(statement, self.next_id, self.names())
+        check_files(object, self.access)
         present = self.stored.get(name)
         if present is None:
             return Change(statement, object, exists=False)
@@ -135,6 +175,24 @@ class Catalog:
         same = _normal(text) == _normal(present.text)
         difference = () if same else _difference(present.text, text)
         return Change(statement, object, True, difference)
+
+    @contextmanager
+    def examine_ahead(self, statement: st.Statement) -> Iterator[Change]:
+        """Examine a statement before its turn, which `examine` need not repeat meanwhile if nothing has changed since.
+
+        Planning may take long, and nobody else should wait for it.
+        """
+        next_id, parts = self.next_id, self._parts()
+        change = self.examine(statement)
+        self._ahead[id(statement)] = _Ahead(next_id, parts, change)
+        try:
+            yield change
+        finally:
+            self._ahead.pop(id(statement), None)
+
+    def _parts(self) -> tuple[object, ...]:
+        """What binding depends on, part by part; a part that changes is another object."""
+        return (*self.objects.values(), *self.reserved.values(), self._secrets)
 
     def learn(self, change: Change) -> StoredObject:
         """Know the object in memory alone: what `plan` does, and `add` before it is durable."""
@@ -190,8 +248,9 @@ class Catalog:
         _, values = self._concealed(change.statement)
         if all(self._secrets.get(k) == v for k, v in values.items()):
             return False
-        self._secrets |= values
-        self.store.keep_secrets(self._secrets)
+        renewed = self._secrets | values
+        self.store.keep_secrets(renewed)
+        self._secrets = renewed
         stored = self.stored[change.object.name]
         self.objects[stored.name] = bind(change.statement, stored.id, self.names(), stored.altered)
         if self.broken():
@@ -200,7 +259,7 @@ class Catalog:
 
     def trial(self, objects: Iterable[StoredObject], secrets: Mapping[str, str]) -> Catalog:
         """A catalog of other objects, of which the store knows nothing yet."""
-        made = Catalog(self.store, self.env)
+        made = Catalog(self.store, self.env, self.access)
         made._secrets = {**self._secrets, **secrets}
         made.next_id = self.next_id
         made.load(sorted(objects, key=lambda o: o.id))
@@ -247,6 +306,10 @@ class Catalog:
 
     def _concealed(self, statement: st.Statement) -> tuple[str, dict[str, str]]:
         return conceal(statement.text, secret_prefix(_name(statement)))
+
+
+def _is_same(before: tuple[object, ...], now: tuple[object, ...]) -> bool:
+    return len(before) == len(now) and all(map(operator.is_, before, now))
 
 
 def _altering(stored: StoredObject) -> list[str]:

@@ -184,7 +184,8 @@ def make_plan(objects: Iterable[Object]) -> Plan:
                     [r for r in stage.reads if r not in foreign], feeding, tasks
                 )
                 marks = _watermarks(feeds, feeding)
-                marked = tuple(k for k in tables if tasks[k].has_mark)
+                waited = stage.waits_for
+                marked = tuple(k for k in tables if k in waited and tasks[k].has_mark)
                 tasks[stage.relation] = Task(
                     object, feeds, tables, stage.plan, 0, 0,
                     stage=stage, foreign=foreign, marks=marks, marked=marked,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -24,8 +25,12 @@ from icestream.plan.linear import relations_read
 from icestream.plan.logical import Node, Scan, walk
 from icestream.plan.query import Relation
 from icestream.plan.stages import Known
-from icestream.plan.watermarks import Closings, closings
+from icestream.plan.watermarks import Closings, closings, shown_closings
 from icestream.sql import statements as st
+
+MAX_NAME = 200
+"""Bytes of an object's name. Files that are made for it have longer ones, of at most 255 bytes."""
+_NOT_IN_NAMES = re.compile(r"[/\\#\x00-\x1f\x7f]")
 
 
 @dataclass(frozen=True)
@@ -128,8 +133,10 @@ class Names:
         for object in self.objects.values():
             if isinstance(object, Source | Table) and object.watermark is not None:
                 found[object.key] = object.watermark.column
-            elif isinstance(object, MaterializedView) and (own := closings(object.query, found)):
-                found[object.key] = own
+            elif isinstance(object, MaterializedView):
+                final = shown_closings if object.emit_on_window_close else closings
+                if own := final(object.query, found):
+                    found[object.key] = own
         return found
 
     def keys(self) -> dict[str, tuple[str, ...]]:
@@ -165,6 +172,19 @@ def public(name: st.Name) -> None:
     """Objects live in the schema public; another one is refused."""
     if name.schema not in (None, "public"):
         raise NotSupportedError(f"schema {name.schema!r}: objects live in public", place=name.place)
+
+
+def check_new_name(name: str, place: Place | None) -> None:
+    """An object's name is also that of its Iceberg table. Iceberg takes a name with a slash for a path, and `#` separates
+    names from ids in keys."""
+    if not name or len(name.encode()) > MAX_NAME or _NOT_IN_NAMES.search(name):
+        shown = name if len(name) <= 40 else name[:40] + "…"
+        raise SqlError(
+            f"{shown!r} cannot be the name of an object",
+            place=place,
+            remedy=f"up to {MAX_NAME} bytes without /, \\, # and control characters",
+            code="42602",
+        )
 
 
 def distinct(names: list[str], what: str, place: Place) -> None:

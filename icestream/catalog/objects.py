@@ -62,7 +62,8 @@ class Object:
 
     id: int
     name: str
-    text: str
+    text: str = field(repr=False)
+    """The statement, which may hold secrets."""
     columns: tuple[Column, ...]
     depends: tuple[str, ...]
     """Keys of the objects it reads or names."""

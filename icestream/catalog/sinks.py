@@ -15,17 +15,17 @@ from icestream.connectors.formats import registry as formats
 from icestream.connectors.iceberg_options import catalog_type
 from icestream.connectors.registry import sink_connector
 from icestream.errors import NotSupportedError, Place, SqlError
-from icestream.functions import expressions
-from icestream.functions.expressions import ColumnRef, Sort, functions_used, is_pure
+from icestream.functions.expressions import ColumnRef, Sort, functions_used
 from icestream.lake.fold import Upsert
+from icestream.plan.cut import cut_joins
 from icestream.plan.keys import key_of
 from icestream.plan.linear import linear, relations_read
 from icestream.plan.logical import DistinctOn, Filter, Item, Join, Node, Project, Scan, walk
 from icestream.plan.normal import normal
 from icestream.plan.query import Relation, bind_query
-from icestream.plan.rewrite import all_exprs, refs
+from icestream.plan.rewrite import refs
 from icestream.plan.split import closed, stages
-from icestream.plan.stages import Stage, grows
+from icestream.plan.stages import Closed, Stage, grows
 from icestream.plan.watermarks import closing
 from icestream.sql import statements as st
 from icestream.sql.options import Settings, check
@@ -191,9 +191,19 @@ def _staged(
         raise SqlError(
             f"{what}: EMIT ON WINDOW CLOSE, but no column says when a row is final",
             place=statement.place,
-            remedy="declare a WATERMARK on the source, and group by a window (or a column) of its time",
+            remedy=_closing_remedy(node, names),
         )
     return closed(node, key, names.facts(), found)
+
+
+def _closing_remedy(node: Node, names: Names) -> str:
+    """What to do if no column says when the rows of a query are final."""
+    for object in names.objects.values():
+        if isinstance(object, MaterializedView) and object.key in relations_read(node):
+            last = object.stages[-1]
+            if isinstance(last, Closed):
+                return f"{object.name} shows its rows by {last.closing.column}: select or group by that column"
+    return "declare a WATERMARK on the source, and group by a window (or a column) of its time"
 
 
 def _check_temporal(node: Node, names: Names, what: str, place: Place) -> None:
@@ -239,12 +249,17 @@ def _must_repeat(node: Node, names: Names, what: str, place: Place) -> None:
     blocker = linear(node)
     if not changing and blocker is None:
         return
-    filters = [n for n in walk(normal(node)) if isinstance(n, Filter)]
-    in_conditions = {e for n in filters for e in expressions.walk(n.condition)}
-    for expr in all_exprs(normal(node)):
-        if not is_pure(expr):
+    parts: list[Node] = []
+
+    def store(input: Node) -> str:
+        parts.append(input)
+        return f"part{len(parts)}"
+
+    parts.append(cut_joins(node, store))
+    for part in (n for p in parts for n in walk(normal(p))):
+        for expr in part.exprs:
             used = sorted({f.name for f in functions_used(expr) if not f.pure})
-            if expr in in_conditions and set(used) <= CLOCKS:
+            if not used or (isinstance(part, Filter) and set(used) <= CLOCKS):
                 continue
             over = f"over {changing[0].name}, whose rows change" if changing else str(blocker)
             raise NotSupportedError(

@@ -1,7 +1,8 @@
 """The durable store: which objects there are, as their statements' texts, in SQLite.
 
 Texts are kept with `${NAME}` in place, and secret literals moved out to the secrets file, so the store
-never holds a secret. Every change is one transaction, checked against the incarnation that owns the home.
+never holds a secret. Every change is one transaction, checked against the incarnation that owns the home. A statement
+that was cancelled before its change changes nothing (`interrupts.commit`).
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from icestream import interrupts
 from icestream.catalog.objects import NEVER_ALTERED, Altered
 from icestream.config import Home
 from icestream.errors import ConfigError, FencedError
@@ -133,6 +135,7 @@ class Store:
 
     def pause(self, paused: bool) -> None:
         """PAUSE, or RESUME."""
+        interrupts.commit()
         self.make()
         if paused:
             self.db.execute("INSERT OR IGNORE INTO meta VALUES ('paused', 'true')")
@@ -169,6 +172,7 @@ class Store:
         alter: Iterable[StoredObject] = (),
     ) -> int:
         """Apply a DDL in one transaction and give the new plan version. Altered objects are known by their ids."""
+        interrupts.commit()
         with self._transaction(incarnation):
             changed = list(alter)
             for one in changed:  # two objects may change names
@@ -198,6 +202,7 @@ class Store:
 
     def begin_job(self, id: int, text: str, created: float) -> None:
         """Remember a statement until it is carried out or cancelled."""
+        interrupts.commit()
         self.db.execute("INSERT OR REPLACE INTO jobs VALUES (?, ?, ?)", (id, text, created))
 
     def end_job(self, id: int) -> None:
@@ -210,6 +215,7 @@ class Store:
 
     def set(self, name: str, value: str | None) -> None:
         """SET name = value, or DEFAULT."""
+        interrupts.commit()
         self.make()
         if value is None:
             self.db.execute("DELETE FROM settings WHERE name = ?", (name,))
@@ -231,6 +237,7 @@ class Store:
 
     def keep_secrets(self, values: Mapping[str, str]) -> None:
         """Replace the secrets file, readable by the owner alone."""
+        interrupts.commit()
         self.make()
         temporary = self.home.secrets.with_suffix(".new")
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)

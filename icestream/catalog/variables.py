@@ -84,7 +84,7 @@ VARIABLES: Mapping[str, Variable] = {v.name: v for v in (
     Variable("standard_conforming_strings", "on", FIXED, ("on", "true")),
     Variable("search_path", '"$user", public', FIXED, ("public", '"$user", public', "$user, public")),
     Variable("visibility_mode", "checkpoint", FIXED, ("checkpoint", "default")),
-    Variable("transaction_isolation", "repeatable read", FIXED, ("repeatable read", "read committed")),
+    Variable("transaction_isolation", "read committed", FIXED, ("read committed", "read uncommitted")),
     Variable("row_security", "on", FIXED, ("on", "off", "true", "false")),
     Variable("statement_timeout", "0", FIXED, ("0", "0s")),
     Variable("lock_timeout", "0", FIXED, ("0", "0s")),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import logging
 import os
 import sys
 import time
@@ -13,6 +14,7 @@ from icestream import __version__
 from icestream.cli import demo, dev, doctor, plan, run, serve, sql, status
 from icestream.config import Home
 from icestream.errors import FencedError, IcestreamError
+from icestream.secrecy import MaskingFormatter, mask_secrets
 
 FENCED = 3
 FAILURE_LINES = 300
@@ -33,6 +35,8 @@ def command_line() -> argparse.ArgumentParser:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and give its exit code: 0 fine, 1 an error, 2 wrong usage, 3 fenced by a newer process."""
+    if logging.lastResort is not None:  # what is logged goes to stderr, without secrets
+        logging.lastResort.setFormatter(MaskingFormatter("%(message)s"))
     args = command_line().parse_args(argv)
     try:
         return int(args.run(args))
@@ -56,7 +60,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _unexpected(error: Exception, args: argparse.Namespace) -> str:
     """One line for a failure nobody foresaw; the whole story goes to the home's log."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    lines = [line.strip() for line in mask_secrets(str(error)).splitlines() if line.strip()]
     text = f"{type(error).__name__}: {lines[0][:FAILURE_LINES] if lines else 'no message'}"
     home = getattr(args, "home", None)
     if home is None:
@@ -65,7 +69,9 @@ def _unexpected(error: Exception, args: argparse.Namespace) -> str:
     try:
         log.parent.mkdir(parents=True, exist_ok=True)
         with log.open("a") as file:
-            file.write(f"--- {time.strftime('%Y-%m-%dT%H:%M:%S')}\n{traceback.format_exc()}\n")
+            file.write(
+                f"--- {time.strftime('%Y-%m-%dT%H:%M:%S')}\n{mask_secrets(traceback.format_exc())}\n"
+            )
     except OSError:
         return f"{text} (set ICESTREAM_DEBUG=1 for the details)"
     return f"{text}\n  hint: the details are in {log}"

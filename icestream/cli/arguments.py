@@ -43,6 +43,28 @@ def add_engine(parser: argparse.ArgumentParser) -> None:
         )
 
 
+def add_allow_path(parser: argparse.ArgumentParser, default: str | None) -> None:
+    """--allow-path DIR, which may be given several times. `default` is what is allowed without it."""
+    shown = "nothing" if default is None else "the working directory"
+    parser.add_argument(
+        "--allow-path",
+        dest="allow_paths",
+        metavar="DIR",
+        action="append",
+        help=f"a directory whose files statements may read and write; may be repeated (default: {shown})",
+    )
+    parser.set_defaults(allowed_by_default=[] if default is None else [default])
+
+
+def allowed_paths(args: argparse.Namespace) -> list[str]:
+    """The directories that statements may use."""
+    paths: list[str] = args.allow_paths or args.allowed_by_default
+    for path in paths:
+        if not Path(path).expanduser().is_dir():
+            raise ConfigError(f"--allow-path {path}: there is no such directory")
+    return paths
+
+
 def home_of(args: argparse.Namespace) -> Home:
     """The home that was named."""
     return Home.at(args.home)

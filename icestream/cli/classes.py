@@ -60,7 +60,7 @@ def _record(recorded: Path) -> None:
     (folder / "in" / "rows.json").write_text('{"id": 1, "name": "a"}\n')
     home = Home.at(folder / "home")
     application = session.start(home, EngineSettings(driver_memory="1g"), record=recorded)
-    with Engine(home, application=application) as engine:
+    with Engine(home, application=application, allow_paths=[folder / "in"]) as engine:
         engine.execute(SCRIPT.format(path=folder / "in"))
         engine.run(threading.Event(), once=True)
     assert SparkContext._gateway is not None

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from icestream.catalog.show import explain_object
-from icestream.cli.arguments import add_home, home_of, script_at
+from icestream.cli.arguments import add_allow_path, add_home, allowed_paths, home_of, script_at
 from icestream.engine import Engine
 
 
@@ -17,6 +17,7 @@ def add_parser(commands: Any) -> None:
     parser.add_argument(
         "file", metavar="FILE", help="a SQL script, or a Kafka Connect sink configuration (.json)"
     )
+    add_allow_path(parser, default=".")
     add_home(parser)
     parser.set_defaults(run=run)
 
@@ -26,7 +27,7 @@ def run(args: argparse.Namespace) -> int:
     path = Path(args.file)
     text = script_at(path)
     counts = {"create": 0, "differs": 0, "unchanged": 0}
-    with Engine(home_of(args)) as engine:
+    with Engine(home_of(args), allow_paths=allowed_paths(args)) as engine:
         for change in engine.plan(text, str(path)):
             kind, name = change.object.kind, change.object.name
             if not change.exists:

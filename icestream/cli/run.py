@@ -8,7 +8,14 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from icestream.cli.arguments import add_engine, home_of, script_at, settings_of
+from icestream.cli.arguments import (
+    add_allow_path,
+    add_engine,
+    allowed_paths,
+    home_of,
+    script_at,
+    settings_of,
+)
 from icestream.cli.display import Display
 from icestream.engine import Engine
 from icestream.errors import ConfigError
@@ -31,6 +38,7 @@ def add_parser(commands: Any) -> None:
     parser.add_argument(
         "--take-over", action="store_true", help="fence off a process that still runs on this home"
     )
+    add_allow_path(parser, default=".")
     add_engine(parser)
     parser.set_defaults(run=run)
 
@@ -41,7 +49,11 @@ def run(args: argparse.Namespace) -> int:
     stop = threading.Event()
     with (
         Engine(
-            home_of(args), settings_of(args), display.notice, take_over=args.take_over
+            home_of(args),
+            settings_of(args),
+            display.notice,
+            take_over=args.take_over,
+            allow_paths=allowed_paths(args),
         ) as engine,
         display,
     ):

@@ -12,7 +12,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from icestream.cli.arguments import add_engine, home_of, settings_of
+from icestream.cli.arguments import (
+    add_allow_path,
+    add_engine,
+    allowed_paths,
+    home_of,
+    settings_of,
+)
 from icestream.config import Home
 from icestream.engine import Engine
 from icestream.errors import ConfigError
@@ -42,6 +48,7 @@ def add_parser(commands: Any) -> None:
     parser.add_argument(
         "--take-over", action="store_true", help="fence off a process that still runs on this home"
     )
+    add_allow_path(parser, default=None)
     add_engine(parser)
     parser.set_defaults(run=run)
 
@@ -57,9 +64,15 @@ def run(args: argparse.Namespace) -> int:
     home, told = home_of(args), lambda text: print(text, flush=True)
     allowed, certificate = access(args), tls(args)
     check_port(args.host, args.port)
-    with Engine(home, settings_of(args), told, take_over=args.take_over) as engine:
+    with Engine(
+        home,
+        settings_of(args),
+        told,
+        take_over=args.take_over,
+        allow_paths=allowed_paths(args),
+    ) as engine:
         service = Service(engine, on_end=stop.set)
-        service.start()
+        service.start(stop)
         try:
             with Listener(
                 service, host=args.host, port=args.port, access=allowed, tls=certificate

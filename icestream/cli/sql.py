@@ -6,7 +6,13 @@ import argparse
 import sys
 from typing import Any
 
-from icestream.cli.arguments import add_engine, home_of, settings_of
+from icestream.cli.arguments import (
+    add_allow_path,
+    add_engine,
+    allowed_paths,
+    home_of,
+    settings_of,
+)
 from icestream.cli.printers import FORMATS, print_result
 from icestream.engine import Engine
 from icestream.runtime.lock import served
@@ -22,6 +28,7 @@ def add_parser(commands: Any) -> None:
         default="table",
         help="how rows are printed (default: %(default)s)",
     )
+    add_allow_path(parser, default=".")
     add_engine(parser)
     parser.set_defaults(run=run)
 
@@ -36,7 +43,9 @@ def run(args: argparse.Namespace) -> int:
         for result in results(serving, text):
             print_result(result, args.format)
         return 0
-    with Engine(home_of(args), settings_of(args), notice=_note) as engine:
+    with Engine(
+        home_of(args), settings_of(args), notice=_note, allow_paths=allowed_paths(args)
+    ) as engine:
         engine.execute(text, on_result=lambda result: print_result(result, args.format))
     return 0
 

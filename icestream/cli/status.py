@@ -12,7 +12,7 @@ from rich.table import Table
 
 from icestream.cli.arguments import add_home, home_of
 from icestream.observe import status as observe
-from icestream.observe.status import Status
+from icestream.observe.status import ObjectStatus, SourceStatus, Status
 from icestream.runtime.lock import running, served
 
 
@@ -79,7 +79,9 @@ def sources_table(status: Status) -> Table:
     for source in status.sources:
         waiting = "" if source.lag is None else f"{source.lag:,}"
         dead = f"[red]{source.dead_letters:,}[/red]" if source.dead_letters else "0"
-        told = source.error or (f"{source.late:,} late" if source.late else "")
+        counts = (source.late, "late"), (source.errors, "failed expressions")
+        told = ", ".join(f"{count:,} {what}" for count, what in counts if count)
+        told = format_failure(source) or told
         table.add_row(source.name, f"{source.records:,}", dead, waiting, told)
     return table
 
@@ -90,6 +92,17 @@ def objects_table(status: Status) -> Table:
     table.add_column("rows", justify="right")
     table.add_column("epoch", justify="right")
     table.add_column("table")
+    table.add_column("")
     for item in status.objects:
-        table.add_row(item.name, item.kind, f"{item.rows:,}", str(item.epoch), item.table or "")
+        where = format_failure(item) or item.table or ""
+        failed = f"{item.errors:,} failed expressions" if item.errors else ""
+        table.add_row(item.name, item.kind, f"{item.rows:,}", str(item.epoch), where, failed)
     return table
+
+
+def format_failure(item: SourceStatus | ObjectStatus) -> str:
+    """Since when something fails, and why; empty if it works."""
+    if item.error is None:
+        return ""
+    seconds = time.time() - (item.failing_since or time.time())
+    return f"failing for {seconds:.0f} s: {item.error}"

@@ -12,6 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from icestream.errors import NotSupportedError
+from icestream.file_access import NamedFile
 from icestream.functions.expressions import Expr
 from icestream.lake.stamp import Offset
 from icestream.sql.options import Settings, Spec
@@ -49,6 +51,11 @@ class Source(ABC):
 
     raw = True
     """Whether `read` gives raw records to decode (RAW columns) or the declared columns themselves."""
+    is_local = False
+    """Whether `latest` answers at once, because it asks nobody outside."""
+    asks_only = False
+    """Whether `start` and `reset` ask the world outside and change nothing: they may be called before a statement's turn,
+    more than once, and in a thread that is left behind."""
     gives_changes = False
     """Whether `read`, if not raw, also gives the columns of `lake.fold.CHANGE_SCHEMA`."""
 
@@ -59,6 +66,13 @@ class Source(ABC):
     @abstractmethod
     def latest(self, since: Offset) -> Offset:
         """The end of what is there now, never before `since`. Raises RangeLostError if `since` is gone."""
+
+    def reset(self, since: Offset) -> Offset:
+        """The position from which to go on after `latest` raised RangeLostError for `since`: what is lost is skipped.
+
+        Called for ALTER SOURCE … RESET. Raises NotSupportedError where a source cannot skip anything.
+        """
+        raise NotSupportedError("RESET of a source of this connector")
 
     @abstractmethod
     def advance(self, since: Offset, end: Offset, limit: int | None) -> Offset:
@@ -76,6 +90,10 @@ class Source(ABC):
     def at_most(self, start: Offset, end: Offset) -> int | None:
         """How many records [start, end) holds at most, about, as far as that is known before reading."""
         return self.count(start, end)
+
+    def leaves_unset(self, start: Offset, end: Offset) -> bool:
+        """Whether it is known before reading that changes of the range leave columns unset."""
+        return False
 
     def acknowledge(self, end: Offset) -> None:  # noqa: B027
         """Everything before `end` is durable in every table. Called after the epoch log's commit; may be lost."""
@@ -129,6 +147,8 @@ class SourceConnector:
     """Further checks of the settings among each other, without any I/O."""
     check_columns: Callable[[Settings, Sequence[Column]], None] | None = None
     """Checks of the settings against the columns that the outside fills, without any I/O."""
+    named_files: Callable[[Settings], Sequence[NamedFile]] = lambda settings: ()
+    """The local files that the settings name: the engine checks that a statement may use them."""
 
 
 @dataclass(frozen=True)
@@ -142,3 +162,5 @@ class SinkConnector:
     check: Callable[[Settings], None] | None = None
     check_columns: Callable[[Settings, Sequence[Column]], None] | None = None
     """Checks of the settings against the columns that are written, without any I/O."""
+    named_files: Callable[[Settings], Sequence[NamedFile]] = lambda settings: ()
+    """As in `SourceConnector`."""

@@ -28,6 +28,7 @@ class DatagenSource(Source):
     """Rows that come at a steady rate, for ever or up to `rows`."""
 
     raw = False
+    is_local = True
 
     def __init__(self, context: Context) -> None:
         settings = context.settings

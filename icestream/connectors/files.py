@@ -1,7 +1,7 @@
 """Directories as sources: JSON lines, CSV and Parquet, on this machine or in S3.
 
-A file counts once it is there under its final name: write it elsewhere and rename it, or give it a name that begins
-with `.` or `_`, or ends in `.tmp` or `.crdownload`, until it is complete; such names are left alone, and so are empty files.
+A file counts once it is there under its final name and nobody writes it any more. Names that begin with `.` or `_`, or
+end in `.tmp` or `.crdownload`, are ignored, and so are empty files.
 An offset is {"files": n}: the first n files of the source's ledger lie before it.
 """
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -18,6 +19,13 @@ from pyspark.sql import DataFrame
 
 from icestream.connectors import files_read as reading
 from icestream.connectors.base import Context, Source, SourceConnector
+from icestream.connectors.files_identity import (
+    FileEntry,
+    Settling,
+    check_unchanged,
+    modified,
+    with_etags,
+)
 from icestream.connectors.files_ledger import Ledger
 from icestream.connectors.files_options import (
     FILE_OPTIONS,
@@ -25,11 +33,13 @@ from icestream.connectors.files_options import (
     check_file,
     check_s3,
     matcher,
+    named_files,
     static_folder,
     storage,
 )
-from icestream.connectors.files_read import CsvLayout, FileEntry, Piece
+from icestream.connectors.files_read import CsvLayout, Piece
 from icestream.errors import ConnectorError
+from icestream.lake.access import access_of
 from icestream.lake.stamp import Offset
 from icestream.lake.table import LakeTable
 from icestream.types import BIGINT, TIMESTAMPTZ, VARCHAR, backtick, spark_type
@@ -73,6 +83,8 @@ class FileSource(Source):
         self.raw = self.encode != "PARQUET"
         self.types = {c.name: c.type for c in context.columns if c.generated is None}
         self.storage = storage(context.settings)
+        if self.storage.bucket is None:
+            self.storage = replace(self.storage, access=access_of(context.spark))
         self.root = context.settings.optional("path") or ""
         pattern = context.settings.optional("match_pattern")
         self.folder = "/".join(p for p in (self.root.rstrip("/"), static_folder(pattern)) if p)
@@ -83,6 +95,7 @@ class FileSource(Source):
             delimiter = context.encode_settings.string("delimiter")
             header = not context.encode_settings.boolean("without_header")
             self.csv = CsvLayout(delimiter, tuple(self.types), header)
+        self._settling = Settling()
         self._warned: set[str] = set()
         self._counted: dict[tuple[int, int], Accumulator[dict[int, int]]] = {}
 
@@ -96,7 +109,7 @@ class FileSource(Source):
     def latest(self, since: Offset) -> Offset:
         """List the directory, note the files that are new, and give their number."""
         self.ledger.load()
-        self.ledger.add(lambda: self._changes(since["files"]))
+        self.ledger.add(lambda: self._find_new(since["files"]))
         return {"files": max(len(self.ledger.files), since["files"])}
 
     def advance(self, since: Offset, end: Offset, limit: int | None) -> Offset:
@@ -136,21 +149,43 @@ class FileSource(Source):
         kind = "parquet" if self.encode == "PARQUET" else "packed" if packed else "plain"
         return file.size / BYTES_PER_RECORD[kind]
 
-    def _changes(self, read: int) -> list[FileEntry]:
-        """All files that match, after a look at those that are known: what is not read yet must be unchanged."""
+    def reset(self, since: Offset) -> Offset:
+        """Files from `since` on that are gone, or no longer allowed, are skipped; those that have changed are read as
+        they are now."""
+        self.ledger.load()
+        listed = {f.path: f for f in self._list() if self._can_use(f.path)}
+        changed: dict[int, FileEntry] = {}
+        for number, known in enumerate(self.ledger.files):
+            now = listed.get(known.path)
+            if number < since["files"] or known.skipped or _is_same(known, now):
+                continue
+            changed[number] = replace(known, size=-1) if now is None else now
+        self.ledger.amend(changed)
+        return since
+
+    def _find_new(self, read: int) -> list[FileEntry]:
+        """New files that are complete, after a look at those that are known: what is not read yet must be unchanged."""
         listed = {f.path: f for f in self._list()}
-        unread = {f.path for f in self.ledger.files[read:]}
+        unread = {f.path for f in self.ledger.files[read:] if not f.skipped}
         for path, known in self.ledger.seen.items():
             now = listed.get(path)
-            if path in unread and (now is None or now.size != known.size):
+            if _is_same(known, now):
+                continue
+            if path in unread:
                 self._check([known])
-            elif now is not None and now.size != known.size and path not in self._warned:
+            elif now is not None and path not in self._warned:
                 self._warned.add(path)
                 logger.warning(
-                    "source %s: file %s was read with %d bytes and has %d now; a file is read only once",
-                    self.name, path, known.size, now.size,
+                    "source %s: file %s was changed after it was read; a file is read only once",
+                    self.name, path,
                 )  # fmt: skip
-        return list(listed.values())
+        new = [f for path, f in listed.items() if path not in self.ledger.seen]
+        if self.storage.bucket is None:
+            return self._settling.settled(
+                new
+            )  # an object in a bucket is complete when it is listed
+        found: list[FileEntry] = self._ask(lambda system: with_etags(self.storage, new))
+        return found
 
     def _list(self) -> Iterator[FileEntry]:
         folder = self.storage.location(self.folder).rstrip("/")
@@ -160,14 +195,27 @@ class FileSource(Source):
         base = len(self.root.rstrip("/")) + 1 if self.root else 0
         for info in self._ask(lambda system: system.get_file_info(selector)):
             path = info.path[prefix:]
-            if info.type == pf.FileType.File and info.size and self.matches(path[base:]):
-                yield FileEntry(path, info.size, (info.mtime_ns or 0) // 1000)
+            if info.type != pf.FileType.File or not info.size or not self.matches(path[base:]):
+                continue
+            # What is known is checked when it is read.
+            if path in self.ledger.seen or self._can_use(path):
+                yield FileEntry(path, info.size, modified(info))
+
+    def _can_use(self, path: str) -> bool:
+        """Whether a file is allowed. Links may lead out of the directory, and the home may lie below it."""
+        access = self.storage.access
+        if access is None or access.can_use(path):
+            return True
+        if path not in self._warned:
+            self._warned.add(path)
+            logger.warning(
+                "source %s: file %s is left out: it leads outside the allowed directories or into the home",
+                self.name, path,
+            )  # fmt: skip
+        return False
 
     def _check(self, files: Sequence[FileEntry]) -> None:
-        paths = [self.storage.location(f.path) for f in files]
-        reading.check_unchanged(
-            files, self._ask(lambda system: system.get_file_info(paths)), self.name
-        )
+        self._ask(lambda system: check_unchanged(self.storage, system, files, self.name))
 
     def _ask(self, question: Callable[[pf.FileSystem], Any]) -> Any:
         try:
@@ -190,7 +238,7 @@ class FileSource(Source):
         Of Parquet the declared columns; beside them a raw record's `stream`, `offset` and `timestamp`.
         """
         self.ledger.load()
-        files = self.ledger.files[start["files"] : end["files"]]
+        files = [f for f in self.ledger.files[start["files"] : end["files"]] if not f.skipped]
         typed = [(c, None if self.raw else self.types.get(c)) for c in columns]
         schema = ", ".join(
             f"{backtick(c)} {RAW_TYPES[c] if type is None else spark_type(type)}"
@@ -251,6 +299,11 @@ def balanced(pieces: Sequence[Piece], parallelism: int) -> list[list[Piece]]:
     return tasks
 
 
+def _is_same(known: FileEntry, now: FileEntry | None) -> bool:
+    """Whether a listed file is the one that was recorded, as far as a listing tells."""
+    return now is not None and (now.size, now.modified) == (known.size, known.modified)
+
+
 FORMATS = {"PLAIN": ("JSON", "CSV", "PARQUET"), "DEBEZIUM": ("JSON",)}
 INCLUDES = {"file": VARCHAR, "offset": BIGINT, "timestamp": TIMESTAMPTZ}
 
@@ -261,6 +314,7 @@ FILE = SourceConnector(
     formats=FORMATS,
     includes=INCLUDES,
     check=check_file,
+    named_files=named_files,
 )
 S3 = SourceConnector(
     name="s3",

@@ -1,24 +1,33 @@
 """The ledger of a file source: every file that was ever found, in the order in which it was found.
 
 It is a small Iceberg table that only grows, so "the first n files" means the same for ever: after a restart,
-for a replay, and for two processes that find files at the same time.
+for a replay, and for two processes that find files at the same time. Only ALTER SOURCE … RESET changes an entry: a
+row with the same sequence number and a higher version replaces it.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 import pyarrow as pa
+from pyspark.sql import Row
+from pyspark.sql import functions as F
 
-from icestream.connectors.files_read import FileEntry
+from icestream.connectors.files_identity import FileEntry
 from icestream.errors import LakeError
 from icestream.lake import small
 from icestream.lake.catalogs import LAKE, OWNER, SYSTEM, Lake
+from icestream.lake.jvm import JavaObject, iterate
 from icestream.lake.stamp import Stamp
 from icestream.types import BIGINT, VARCHAR
 
-COLUMNS = (("sequence", BIGINT), ("path", VARCHAR), ("size", BIGINT), ("modified", BIGINT))
+COLUMNS = (
+    ("sequence", BIGINT), ("path", VARCHAR), ("size", BIGINT), ("modified", BIGINT),
+    ("etag", VARCHAR), ("version", BIGINT),
+)  # fmt: skip
+ADDED = {"etag": "STRING", "version": "BIGINT"}
+"""Columns that ledgers of earlier versions lack."""
 ATTEMPTS = 3
 
 
@@ -38,6 +47,7 @@ class Ledger:
         self.seen: dict[str, FileEntry] = {}
         self._head: int | None = None
         self._loaded = False
+        self._version = 0
 
     def load(self, again: bool = False) -> None:
         """Read the table; make it if the source is new."""
@@ -50,14 +60,22 @@ class Ledger:
         self.files = []
         if self._head is not None:
             reader = self.lake.spark.read.format("iceberg").option("snapshot-id", self._head)
-            rows = sorted(reader.load(self.table.sql).collect(), key=lambda r: int(r.sequence))
+            frame = reader.load(self.table.sql)
+            for name, type in ADDED.items():
+                if name not in frame.columns:
+                    frame = frame.withColumn(name, F.lit(None).cast(type))
+            newest: dict[int, Row] = {}
+            for row in sorted(frame.collect(), key=lambda r: r.version or 0):
+                newest[int(row.sequence)] = row
+                self._version = max(self._version, row.version or 0)
+            rows = [newest[number] for number in sorted(newest)]
             if [r.sequence for r in rows] != list(range(len(rows))):
                 raise LakeError(
                     f"the ledger {self.table.name} was changed by somebody else",
                     object=self.table.name,
                 )
-            self.files = [FileEntry(r.path, r.size, r.modified) for r in rows]
-        self.seen = {f.path: f for f in self.files}
+            self.files = [FileEntry(r.path, r.size, r.modified, r.etag or "") for r in rows]
+        self.seen = {f.path: f for f in self.files if not f.skipped}
         self._loaded = True
 
     def add(self, found: Callable[[], Iterable[FileEntry]]) -> None:
@@ -77,28 +95,54 @@ class Ledger:
                     raise
                 self.load(again=True)
 
+    def amend(self, changed: Mapping[int, FileEntry]) -> None:
+        """Replace entries by newer versions of them."""
+        if not changed:
+            return
+        self._version += 1
+        self._write(changed)
+        for number, file in changed.items():
+            self.files[number] = file
+        self.seen = {f.path: f for f in self.files if not f.skipped}
+
     def _append(self, new: list[FileEntry]) -> None:
-        first = len(self.files)
+        self._write(dict(enumerate(new, len(self.files))))
+        self.files += new
+        self.seen |= {f.path: f for f in new}
+
+    def _write(self, entries: Mapping[int, FileEntry]) -> None:
+        files = list(entries.values())
         rows = pa.table(
             {
-                "sequence": pa.array(range(first, first + len(new)), pa.int64()),
-                "path": [f.path for f in new],
-                "size": pa.array([f.size for f in new], pa.int64()),
-                "modified": pa.array([f.modified for f in new], pa.int64()),
+                "sequence": pa.array(entries, pa.int64()),
+                "path": [f.path for f in files],
+                "size": pa.array([f.size for f in files], pa.int64()),
+                "modified": pa.array([f.modified for f in files], pa.int64()),
+                "etag": pa.array([f.etag for f in files], pa.string()),
+                "version": pa.array([self._version] * len(files), pa.int64()),
             }
         )
-        java = self.table.load()
+        java = self._load_with_columns()
         schema = small.can_write(self.table, java)
         assert schema is not None
         staged = small.write(self.table, java, schema, rows)
         stamp = Stamp(
             pipeline=f"files:{self.key}",
             incarnation=0,
-            plan=0,
-            epoch=first + len(new),
+            plan=self._version,
+            epoch=max(len(self.files), max(entries) + 1),
             time=time.time_ns() // 1000,
-            rows=len(new),
+            rows=len(files),
         )
         self._head = self.table.append(staged.files, stamp, self._head)
-        self.files += new
-        self.seen |= {f.path: f for f in new}
+
+    def _load_with_columns(self) -> JavaObject:
+        """The table, with the columns that earlier versions lacked."""
+        java = self.table.load()
+        known = {str(field.name()) for field in iterate(java.schema().columns())}
+        missing = {n: type for n, type in ADDED.items() if n not in known}
+        if not missing:
+            return java
+        columns = ", ".join(f"{name} {type}" for name, type in missing.items())
+        self.lake.spark.sql(f"ALTER TABLE {self.table.sql} ADD COLUMNS ({columns})")
+        return self.table.load()

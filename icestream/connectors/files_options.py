@@ -7,10 +7,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from icestream.errors import SqlError
+from icestream.file_access import NamedFile
 from icestream.sql.options import OptionSpec, Settings
 
 if TYPE_CHECKING:
-    from icestream.connectors.files_read import Storage
+    from icestream.connectors.files_identity import Storage
 
 _SHARED: tuple[OptionSpec, ...] = (
     OptionSpec(
@@ -77,15 +78,25 @@ def _check_pattern(settings: Settings) -> None:
             "match_pattern is relative to the directory, it does not begin with /",
             place=settings.place("match_pattern"),
         )
+    if ".." in pattern.split("/"):
+        raise SqlError(
+            "match_pattern names files below the directory, it has no '..'",
+            place=settings.place("match_pattern"),
+        )
     try:
         matcher(pattern)
     except ValueError as error:
         raise SqlError(f"match_pattern: {error}", place=settings.place("match_pattern")) from None
 
 
+def named_files(settings: Settings) -> list[NamedFile]:
+    """The directory of a `file` source."""
+    return [NamedFile("path", settings.string("path"), settings.place("path"))]
+
+
 def storage(settings: Settings) -> Storage:
     """Where the files are."""
-    from icestream.connectors.files_read import Storage
+    from icestream.connectors.files_identity import Storage
 
     if "s3.bucket_name" not in settings:
         return Storage()

@@ -6,58 +6,26 @@ decompressed by their ending (.gz, .bz2, .zst, .lz4).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
-from urllib.parse import urlsplit
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.fs as pf
 import pyarrow.parquet as pq
 
 from icestream import types as t
+from icestream.connectors.csv_records import read_records, split_lines
+from icestream.connectors.files_identity import FileEntry, Storage, content, open_recorded
 from icestream.connectors.formats import values
-from icestream.connectors.formats.csv import split
-from icestream.errors import ConnectorError, RangeLostError
+from icestream.connectors.formats.decimals import to_numeric
+from icestream.errors import ConnectorError
 from icestream.types import Type, arrow_type
 
 CHUNK = 8 << 20
 BATCH_ROWS = 20_000
 _HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 _BOM = b"\xef\xbb\xbf"
-
-
-@dataclass(frozen=True)
-class Storage:
-    """Where files live: this machine, or a bucket. It holds keys: never print it."""
-
-    bucket: str | None = None
-    options: Mapping[str, Any] = field(default_factory=dict, repr=False)
-
-    def open(self) -> pf.FileSystem:
-        """The file system, as Arrow sees it."""
-        if self.bucket is None:
-            return pf.LocalFileSystem()
-        options = dict(self.options)
-        if endpoint := options.pop("endpoint", None):
-            parts = urlsplit(endpoint if "//" in endpoint else f"https://{endpoint}")
-            options |= {"endpoint_override": parts.netloc, "scheme": parts.scheme}
-        return pf.S3FileSystem(**options)
-
-    def location(self, path: str) -> str:
-        """The path that the file system wants for a file's own."""
-        return path if self.bucket is None else f"{self.bucket}/{path}"
-
-
-@dataclass(frozen=True)
-class FileEntry:
-    """One file, as it was when it was first seen."""
-
-    path: str
-    size: int
-    modified: int
-    """Microseconds since 1970."""
 
 
 @dataclass(frozen=True)
@@ -78,23 +46,6 @@ class CsvLayout:
     header: bool
 
 
-def check_unchanged(files: Sequence[FileEntry], found: Sequence[pf.FileInfo], name: str) -> None:
-    """Raise RangeLostError for the first file that is gone or is no longer what was seen."""
-    for file, info in zip(files, found, strict=True):
-        if info.type != pf.FileType.File:
-            lost = f"file {file.path} is gone"
-        elif info.size != file.size:
-            lost = f"file {file.path} had {file.size} bytes and has {info.size} now"
-        else:
-            continue
-        raise RangeLostError(
-            f"source {name}: {lost}, before it was read",
-            object=name,
-            remedy="put it back as it was; write files under a name that begins with . or _ "
-            "and rename them when they are complete",
-        )
-
-
 def line_batches(
     storage: Storage,
     pieces: Sequence[Piece],
@@ -106,9 +57,8 @@ def line_batches(
     system = storage.open()
     for piece in pieces:
         file = piece.file
-        location = storage.location(file.path)
-        check_unchanged([file], system.get_file_info([location]), name)
-        with system.open_input_stream(location) as stream:
+        with open_recorded(storage, system, file, name) as opened:
+            stream = content(opened, file)
             records = _csv_records(stream, csv) if csv else _line_records(stream)
             for numbers, payloads in records:
                 for at in range(0, len(payloads), BATCH_ROWS):
@@ -153,85 +103,16 @@ def _blocks(stream: Any) -> Iterator[bytes]:
 def _line_records(stream: Any) -> Iterator[tuple[pa.Array, pa.BinaryArray]]:
     number = 0
     for block in _blocks(stream):
-        lines = _lines(block)
+        lines = split_lines(block)
         numbers = pa.array(range(number, number + len(lines)), pa.int64())
         number += len(lines)
         filled = pc.greater(pc.binary_length(lines), 0)
         yield numbers.filter(filled), lines.filter(filled)
 
 
-def _lines(block: bytes) -> pa.BinaryArray:
-    lines = pc.split_pattern(pa.scalar(block, pa.binary()), b"\n").values
-    if b"\r" in block:
-        lines = pa.array([line.removesuffix(b"\r") for line in lines.to_pylist()], pa.binary())
-    return lines
-
-
 def _csv_records(stream: Any, layout: CsvLayout) -> Iterator[tuple[pa.Array, pa.BinaryArray]]:
     """Like lines, but a line break between quotes is part of the record; the header names the fields."""
-    order: list[int | None] | None = None
-    header = layout.header
-    for numbers, records in _whole_records(stream):
-        if header and len(records):
-            header = False
-            order = _order(records[0].as_py(), layout)
-            numbers, records = numbers.slice(1), records.slice(1)
-        if order is not None:
-            records = pa.array(
-                [_ordered(r, order, layout) for r in records.to_pylist()], pa.binary()
-            )
-        yield numbers, records
-
-
-def _whole_records(stream: Any) -> Iterator[tuple[pa.Array, pa.BinaryArray]]:
-    number, began, pending = 0, 0, b""
-    for block in _blocks(stream):
-        lines = _lines(block)
-        if not pending and b'"' not in block:
-            numbers = pa.array(range(number, number + len(lines)), pa.int64())
-            number += len(lines)
-            filled = pc.greater(pc.binary_length(lines), 0)
-            yield numbers.filter(filled), lines.filter(filled)
-            continue
-        starts, records = [], []
-        for line in lines.to_pylist():
-            began = began if pending else number
-            number += 1
-            record = pending + b"\n" + line if pending else line
-            if record.count(b'"') % 2:  # an open quote: the record goes on
-                pending = record
-                continue
-            pending = b""
-            if record:
-                starts.append(began)
-                records.append(record)
-        yield pa.array(starts, pa.int64()), pa.array(records, pa.binary())
-    if pending:  # a quote that is never closed: the decoder says so
-        yield pa.array([began], pa.int64()), pa.array([pending], pa.binary())
-
-
-def _order(header: bytes, layout: CsvLayout) -> list[int | None] | None:
-    """Where each declared column is in the file; None if they are in the declared order already."""
-    names = [(n or "").strip() for n in split(header.decode(errors="replace"), layout.delimiter)]
-    if names == list(layout.names):
-        return None
-    folded = {n.lower(): i for i, n in reversed(list(enumerate(names)))}
-    exact = {n: i for i, n in reversed(list(enumerate(names)))}
-    return [len(names), *(exact.get(n, folded.get(n.lower())) for n in layout.names)]
-
-
-def _ordered(record: bytes, order: list[int | None], layout: CsvLayout) -> bytes:
-    """The record with its fields in the declared order; one that is broken stays as it is."""
-    try:
-        items = split(record.decode(), layout.delimiter)
-    except ValueError:
-        return record
-    if len(items) != order[0]:
-        return record
-    return layout.delimiter.join(
-        "" if i is None or (item := items[i]) is None else '"' + item.replace('"', '""') + '"'
-        for i in order[1:]
-    ).encode()
+    return read_records(_blocks(stream), layout.delimiter, layout.names, has_header=layout.header)
 
 
 # -- Parquet -----------------------------------------------------------------------------------------
@@ -257,9 +138,10 @@ def parquet_batches(
     """
     system = storage.open()
     for piece in pieces:
-        location = storage.location(piece.file.path)
-        check_unchanged([piece.file], system.get_file_info([location]), name)
-        with pq.ParquetFile(location, filesystem=system) as file:
+        with (
+            open_recorded(storage, system, piece.file, name) as opened,
+            pq.ParquetFile(opened) as file,
+        ):
             known = file.schema_arrow.names
             folded = {n.lower(): n for n in reversed(known)}
             found = {c: c if c in known else folded.get(c.lower()) for c, type in columns if type}
@@ -314,4 +196,15 @@ def conform(array: pa.Array, type: Type) -> pa.Array:
             return array.cast(pa.timestamp("us", array.type.tz), safe=False).cast(target)
         case t.DATE if pa.types.is_timestamp(array.type):
             return array.cast(target, safe=False)
+    if isinstance(type, t.NumericType):
+        return _decimals(array, type)
     return array if array.type == target else array.cast(target)
+
+
+def _decimals(array: pa.Array, type: t.NumericType) -> pa.Array:
+    """Arrow's own cast of decimals overflows without an error, and refuses integers that would fit."""
+    if pa.types.is_integer(array.type):
+        array = array.cast(pa.decimal128(38, 0))
+    if pa.types.is_decimal128(array.type) or pa.types.is_decimal256(array.type):
+        return array if array.type == arrow_type(type) else to_numeric(array, type)
+    return array.cast(arrow_type(type))

@@ -19,12 +19,14 @@ from icestream.connectors.iceberg_options import (
     catalog_properties,
     catalog_type,
     check_catalog,
+    named_files,
 )
 from icestream.errors import ConnectorError, RangeLostError, did_you_mean
 from icestream.lake.catalogs import LAKE, CatalogSpec, Lake
 from icestream.lake.changes import changes
 from icestream.lake.stamp import Offset
 from icestream.lake.table import LakeTable, Snapshot
+from icestream.secrecy import HIDDEN
 from icestream.sql.options import OptionSpec, Settings
 from icestream.types import Type, backtick, spark_type
 
@@ -60,7 +62,8 @@ def use_spec(lake: Lake, spec: CatalogSpec, what: str) -> str:
     driver's JVM; a second Glue catalog with other keys is refused.
     """
     for key, value in spec.spark_conf().items():
-        if lake.spark.conf.get(key, value) != value:
+        # A session that is made later begins with what the application has: hidden values.
+        if lake.spark.conf.get(key, value) not in (value, HIDDEN):
             raise ConnectorError(
                 f"{what}: two different catalogs are called {spec.name!r}",
                 remedy="give one of them another name",
@@ -124,11 +127,18 @@ class SnapshotRanges(Source):
                     f"source {self.name}: snapshot {since['snapshot']} is no longer in the history of "
                     f"{'.'.join(self.table.parts[1:])}",
                     object=self.name,
-                    remedy="it was expired, rolled back or the table made anew; keep snapshots longer, "
-                    "then drop the source and create it again",
+                    remedy="it was expired, rolled back or the table made anew; ALTER SOURCE … RESET goes on "
+                    "with what comes next; to start over, drop and create the source again",
                 )
         self._known = known[::-1]
         return {"snapshot": known[0].id} if known else since
+
+    def reset(self, since: Offset) -> Offset:
+        """The newest snapshot, if `since` is no longer in the table's history: rows in between are skipped."""
+        known = list(self.table.ancestry())
+        if since["snapshot"] is None or any(s.id == since["snapshot"] for s in known):
+            return since
+        return {"snapshot": known[0].id if known else None}
 
     def advance(self, since: Offset, end: Offset, limit: int | None) -> Offset:
         """Whole snapshots, at least one; the first range is the table as it is, so it is not cut."""
@@ -198,18 +208,27 @@ def _number(snapshot: Snapshot, key: str) -> int:
     return int(snapshot.summary.get(key, "0"))
 
 
-def open_source(context: Context) -> Source:
-    """The table that the options name; it must exist."""
-    settings = context.settings
-    table = iceberg_table(context.lake, settings)
-    if not context.lake.exists(table):
-        raise ConnectorError(
-            f"source {context.name}: table {'.'.join(table.parts[1:])} does not exist",
-            object=context.name,
-            remedy="check database.name, table.name and the catalog's options",
-        )
-    columns = [(c.name, c.type) for c in context.columns if c.generated is None]
-    return SnapshotRanges(context.name, table, columns, settings.string("scan.startup.mode"))
+class IcebergSource(SnapshotRanges):
+    """A table of a foreign catalog. It is looked for when the source is created, not each time it is opened."""
+
+    asks_only = True
+
+    def __init__(self, context: Context) -> None:
+        self.lake = context.lake
+        columns = [(c.name, c.type) for c in context.columns if c.generated is None]
+        table = iceberg_table(context.lake, context.settings)
+        mode = context.settings.string("scan.startup.mode")
+        super().__init__(context.name, table, columns, mode)
+
+    def start(self) -> Offset:
+        """See SnapshotRanges; the table must exist."""
+        if not self.lake.exists(self.table):
+            raise ConnectorError(
+                f"source {self.name}: table {'.'.join(self.table.parts[1:])} does not exist",
+                object=self.name,
+                remedy="check database.name, table.name and the catalog's options",
+            )
+        return super().start()
 
 
 SOURCE = SourceConnector(
@@ -227,6 +246,7 @@ SOURCE = SourceConnector(
             "source_rate_limit", "int", help="rows a second that are taken at most", least=1
         ),
     ),
-    open=open_source,
+    open=IcebergSource,
     check=check_catalog,
+    named_files=named_files,
 )

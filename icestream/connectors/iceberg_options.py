@@ -6,7 +6,11 @@ code (a catalog class, a JDBC driver by URL) is not among them.
 
 from __future__ import annotations
 
-from icestream.errors import NotSupportedError, SqlError
+import re
+from collections.abc import Iterable, Mapping, Sequence
+
+from icestream.errors import NotSupportedError, Place, SqlError
+from icestream.file_access import NamedFile, local_path, table_folders
 from icestream.sql.options import OptionSpec, Settings
 
 CATALOG_OPTIONS: tuple[OptionSpec, ...] = (
@@ -47,6 +51,7 @@ TABLE_OPTIONS: tuple[OptionSpec, ...] = (
     OptionSpec("table.name", required=True, help="the table"),
 )
 
+SQLITE_PARAMETERS = frozenset({"busy_timeout", "journal_mode"})
 _S3 = ("s3.region", "s3.endpoint", "s3.access.key", "s3.secret.key", "s3.path.style.access")
 _ICEBERG_NAMES = {
     "catalog.uri": "uri",
@@ -93,6 +98,10 @@ def catalog_type(settings: Settings) -> str | None:
 
 def check_catalog(settings: Settings) -> None:
     """Options that need or exclude each other, without any I/O."""
+    if "table.name" in settings:
+        parts = (*settings.string("database.name").split("."), settings.string("table.name"))
+        place = settings.place("table.name") or settings.place("database.name")
+        check_table_name(parts, settings.what, place)
     kind = catalog_type(settings)
     if kind is None:
         for name in _ICEBERG_NAMES:
@@ -123,8 +132,7 @@ def check_catalog(settings: Settings) -> None:
 def _check_places(settings: Settings, kind: str) -> None:
     """Warehouses and addresses that the packages at hand can open."""
     warehouse = settings.optional("warehouse.path") or ""
-    scheme = warehouse.partition("://")[0].lower() if "://" in warehouse else ""
-    if scheme not in ("", "file", "s3", "s3a", "hdfs"):
+    if (scheme := foreign_scheme(warehouse)) is not None:
         raise NotSupportedError(
             f"a warehouse on {scheme}://",
             place=settings.place("warehouse.path"),
@@ -150,6 +158,88 @@ def _check_places(settings: Settings, kind: str) -> None:
             place=settings.place("catalog.name"),
             remedy="a name of letters, digits, - and _ that is not the embedded lake's",
         )
+    if kind == "jdbc":
+        sqlite_file(uri, settings.place("catalog.uri"))
+
+
+def foreign_scheme(warehouse: str) -> str | None:
+    """The scheme of a warehouse that the packages at hand cannot open."""
+    scheme = re.match(r"([A-Za-z][A-Za-z0-9+.-]*):", warehouse)
+    if scheme is None or scheme[1].lower() in ("file", "s3", "s3a", "hdfs"):
+        return None
+    return scheme[1].lower()
+
+
+def sqlite_file(uri: str, place: Place | None) -> str:
+    """The file of a `jdbc:sqlite:` catalog. Other forms would open what the path does not show: a URL, a resource of
+    the class path, an extension."""
+    path, _, parameters = uri.removeprefix("jdbc:sqlite:").partition("?")
+    names = {pair.partition("=")[0].lower() for pair in parameters.split("&") if pair}
+    if not path.startswith("/") or not names <= SQLITE_PARAMETERS:
+        raise SqlError(
+            "a SQLite catalog is an absolute path, with no parameters but "
+            + " and ".join(sorted(SQLITE_PARAMETERS)),
+            place=place,
+            remedy="jdbc:sqlite:/path/catalog.db",
+        )
+    return path
+
+
+def named_files(settings: Settings) -> list[NamedFile]:
+    """The local files of the catalog that the options name."""
+    kind = catalog_type(settings)
+    if kind is None:
+        return []
+    properties = {"type": kind}
+    properties |= {
+        iceberg: str(settings[name])
+        for name, iceberg in (("warehouse.path", "warehouse"), ("catalog.uri", "uri"))
+        if settings[name] is not None
+    }
+    places = {n: settings.place(n) for n in ("warehouse.path", "catalog.uri")}
+    tables = []
+    if "table.name" in settings:
+        tables = [(*settings.string("database.name").split("."), settings.string("table.name"))]
+    return catalog_files(properties, "warehouse.path", "catalog.uri", places, tables)
+
+
+def catalog_files(
+    properties: Mapping[str, str],
+    warehouse: str,
+    uri: str,
+    places: Mapping[str, Place | None],
+    tables: Iterable[Sequence[str]] = (),
+) -> list[NamedFile]:
+    """The local files of a catalog with these Iceberg properties. `warehouse` and `uri` are the names of the options;
+    `tables` are those that the statement names in it."""
+    found = []
+    location = properties.get("warehouse")
+    # A REST catalog's warehouse is a name that means something to the server, unless it is a location.
+    if location is not None and (
+        properties["type"] != "rest" or ":" in location or "/" in location
+    ):
+        path = local_path(location)
+        if path is not None:
+            found.append(NamedFile(warehouse, path, places[warehouse], is_warehouse=True))
+            found += [
+                NamedFile(f"{warehouse} with the table's name", folder, places[warehouse])
+                for table in tables
+                for folder in table_folders(path, table)
+            ]
+    if properties["type"] == "jdbc":
+        found.append(NamedFile(uri, sqlite_file(properties["uri"], places[uri]), places[uri]))
+    return found
+
+
+def check_table_name(parts: Sequence[str], what: str, place: Place | None) -> None:
+    """A catalog may make folders of these names, so that none may lead elsewhere."""
+    for part in parts:
+        if part in ("", ".", "..") or re.search(r"[/\\\0]", part):
+            raise SqlError(
+                f"{what}: {part!r} cannot be a part of a table's name",
+                place=place,
+                remedy="a name without / and \\ that is not . or ..",
+            )
 
 
 def _plain(name: str) -> bool:

@@ -11,7 +11,12 @@ from collections.abc import Mapping, Sequence
 
 from icestream import types as t
 from icestream.connectors.base import Column, SinkConnector
-from icestream.connectors.iceberg_options import CATALOG_OPTIONS, TABLE_OPTIONS, check_catalog
+from icestream.connectors.iceberg_options import (
+    CATALOG_OPTIONS,
+    TABLE_OPTIONS,
+    check_catalog,
+    named_files,
+)
 from icestream.errors import NotSupportedError, Place, SqlError, did_you_mean
 from icestream.sql.options import OptionSpec, Settings
 from icestream.types import Type, backtick
@@ -130,7 +135,9 @@ def check_columns(settings: Settings, columns: Sequence[Column]) -> None:
         order_clause(order, types, settings.place("order_key"))
 
 
-SINK = SinkConnector("iceberg", OPTIONS, check=check, check_columns=check_columns)
+SINK = SinkConnector(
+    "iceberg", OPTIONS, check=check, check_columns=check_columns, named_files=named_files
+)
 
 # -- partitioning ------------------------------------------------------------------------------------
 

@@ -1,13 +1,15 @@
 """Kafka as a source of repeatable ranges: offsets by partition.
 
 Positions come from Kafka's own admin client in the driver's JVM, so that every `properties.*` means
-the same there and in the executors. An offset is {topic: {partition: next offset to read}}.
+the same there and in the executors. `kafka_positions` says what an offset holds.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import re
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -16,7 +18,15 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from icestream.connectors.base import Context, Source, SourceConnector
-from icestream.connectors.kafka_options import OPTIONS, check, client_properties
+from icestream.connectors.kafka_options import (
+    LONGEST_TIMEOUT,
+    OPTIONS,
+    answer_timeout,
+    check,
+    client_properties,
+    named_files,
+)
+from icestream.connectors.kafka_positions import Extent, Partition, Positions
 from icestream.errors import ConnectorError, RangeLostError, did_you_mean
 from icestream.lake.jvm import Names, java_message
 from icestream.lake.stamp import Offset
@@ -25,11 +35,17 @@ from icestream.types import BIGINT, BYTEA, INTEGER, TIMESTAMPTZ, VARCHAR, array,
 EARLIEST, LATEST = -2, -1
 TOPIC = re.compile(r"[\w.-]+")
 OFFSET = re.compile(r"([\w.-]+)-(\d+)=ListOffsetsResultInfo\(offset=(-?\d+)")
+NO_ID = "AAAAAAAAAAAAAAAAAAAAAA"
+"""The id of topics on brokers before 2.8."""
+IDS_HOLD = 1.0
+"""Seconds for which the ids of topics are not asked for again."""
 SPLIT_ABOVE = 200_000  # records in a range before partitions are split among more tasks than there are partitions
 
 
 class KafkaSource(Source):
     """One or more topics (or a pattern of them), read in offset ranges."""
+
+    asks_only = True
 
     def __init__(self, context: Context) -> None:
         self.name = context.name
@@ -40,6 +56,9 @@ class KafkaSource(Source):
         self._java = Names(context.spark._jvm)
         self._places: dict[tuple[str, int], Any] = {}
         self._admin: Any = None
+        self._ids: dict[str, str] = {}
+        self._described_at = -math.inf
+        """When the ids of topics were asked for last."""
 
     # -- positions -------------------------------------------------------------------------------
 
@@ -47,88 +66,97 @@ class KafkaSource(Source):
         """Where scan.startup.mode says: the earliest kept record, the end, or a point in time."""
         mode = self.settings["scan.startup.mode"]
         millis = self.settings.get("scan.startup.timestamp.millis")
-        partitions = self._partitions()
+        partitions, ids = self._partitions()
         if millis is not None:
             ends = self._offsets(partitions, LATEST)
             found = self._offsets(partitions, int(millis))
             positions = {p: ends[p] if o < 0 else o for p, o in found.items()}
         else:
             positions = self._offsets(partitions, LATEST if mode == "latest" else EARLIEST)
-        return _nested(positions)
+        return Positions(positions, ids=ids).to_offset()
 
     def latest(self, since: Offset) -> Offset:
         """The last stable offsets; checks that everything from `since` on is still there."""
-        partitions = self._partitions()
-        first = self._offsets(partitions, EARLIEST)
-        ends = self._offsets(partitions, LATEST)
-        for (topic, partition), start in _flat(since).items():
-            low, high = first.get((topic, partition)), ends.get((topic, partition))
-            if low is None or high is None:
-                lost = f"partition {partition} of topic {topic} is gone"
-            elif start < low:
-                lost = f"topic {topic}/{partition} was read up to {start}, but begins at {low} now"
-            elif start > high:
-                lost = f"topic {topic}/{partition} was read up to {start}, but ends at {high} now"
-            else:
-                continue
-            raise RangeLostError(
-                f"source {self.name}: {lost}; records were lost or the topic was made anew",
-                object=self.name,
-                remedy="drop the source and create it again to start over from what is there",
-            )
-        return _nested({p: max(o, _flat(since).get(p, 0)) for p, o in ends.items()})
+        extent, before = self._extent(), Positions.parse(since)
+        lost = extent.find_loss(before)
+        if lost is not None:
+            raise self._lost(lost)
+        return extent.end(before).to_offset()
+
+    def reset(self, since: Offset) -> Offset:
+        """Partitions that lost records go on at their first record; topics made anew start over."""
+        return self._extent().skip_loss(Positions.parse(since)).to_offset()
 
     def advance(self, since: Offset, end: Offset, limit: int | None) -> Offset:
         """Each partition moves by its share of the limit."""
-        starts, ends = _flat(since), _flat(end)
-        ends = {p: max(o, starts.get(p, 0)) for p, o in ends.items()}
-        lag = {p: o - starts.get(p, 0) for p, o in ends.items()}
-        total = sum(lag.values())
-        if limit is None or total <= limit + len(lag):  # shares are rounded up: so is the limit
-            return _nested(ends)
-        moved = {p: starts.get(p, 0) + (n * limit + total - 1) // total for p, n in lag.items()}
-        return _nested({p: min(o, ends[p]) for p, o in moved.items()})
+        return Positions.parse(end).advance(Positions.parse(since), limit).to_offset()
 
     def count(self, start: Offset, end: Offset) -> int:
         """Offsets in the range: an upper bound where transactions or compaction left gaps."""
-        starts = _flat(start)
-        return sum(o - starts.get(p, 0) for p, o in _flat(end).items())
+        return sum(Positions.parse(end).count_since(Positions.parse(start)).values())
 
     # -- records ---------------------------------------------------------------------------------
 
     def read(self, start: Offset, end: Offset, columns: Sequence[str]) -> DataFrame:
-        """The records of that range, by Spark's Kafka connector in batch mode."""
-        starts = _flat(start)
-        ends = {p: o for p, o in _flat(end).items() if o > starts.get(p, 0)}
-        assigned = {p: starts.get(p, EARLIEST) for p in ends}
+        """The records of that range, by Spark's Kafka connector in batch mode. A topic that was created anew since the range
+        was recorded has other records at its offsets: RangeLostError."""
+        before, after = Positions.parse(start), Positions.parse(end)
+        counts = after.count_since(before)
+        ends = Positions({p: o for p, o in after.next.items() if counts[p]})
+        first = {p: after.start_of(p, before) for p in ends.next}
+        assigned = Positions({p: EARLIEST if o is None else o for p, o in first.items()})
         options = {f"kafka.{k}": v for k, v in self.properties.items()} | {
             "kafka.group.id": self.group,
-            "assign": json.dumps({t: sorted(map(int, ps)) for t, ps in _nested(ends).items()}),
-            "startingOffsets": json.dumps(_nested(assigned)),
-            "endingOffsets": json.dumps(_nested(ends)),
+            "assign": json.dumps({t: sorted(map(int, ps)) for t, ps in ends.to_offset().items()}),
+            "startingOffsets": json.dumps(assigned.to_offset()),
+            "endingOffsets": json.dumps(ends.to_offset()),
             "failOnDataLoss": "true",
+            "kafkaConsumer.pollTimeoutMs": str(1000 * LONGEST_TIMEOUT),
             "includeHeaders": str("headers" in columns).lower(),
         }
-        if not ends:
+        if not ends.next:
             return self.spark.createDataFrame([], _schema(columns))
-        if self.count(start, end) > SPLIT_ABOVE:
+        self._check_ids({t: after.ids[t] for t, _ in ends.next if t in after.ids})
+        if sum(counts.values()) > SPLIT_ABOVE:
             options["minPartitions"] = str(self.spark.sparkContext.defaultParallelism)
         frame = self.spark.read.format("kafka").options(**options).load()
         return frame.select(*[F.col("topic" if c == "stream" else c).alias(c) for c in columns])
+
+    def _check_ids(self, recorded: Mapping[str, str]) -> None:
+        """Compare topic ids with those of the cluster; `latest` has usually just asked for them."""
+        if (
+            time.monotonic() - self._described_at > IDS_HOLD
+            or not recorded.keys() <= self._ids.keys()
+        ):
+            self._describe(sorted(recorded))
+        for topic, id in recorded.items():
+            if self._ids.get(topic, id) != id:
+                raise self._lost(f"topic {topic} was deleted and created again")
+
+    def _lost(self, loss: str) -> RangeLostError:
+        return RangeLostError(
+            f"source {self.name}: {loss}; records that were not read are lost",
+            object=self.name,
+            remedy="ALTER … RESET goes on with what is there; to start over, drop and create it again",
+        )
 
     def acknowledge(self, end: Offset) -> None:
         """Commit the positions to the consumer group, so that Kafka's own lag monitors see this source."""
         positions = self._java.java.util.HashMap()
         committed = self._java.org.apache.kafka.clients.consumer.OffsetAndMetadata
-        for (topic, partition), offset in _flat(end).items():
+        for (topic, partition), offset in Positions.parse(end).next.items():
             positions.put(self._place(topic, partition), committed(offset))
         self._client().alterConsumerGroupOffsets(self.group, positions)
 
     def close(self) -> None:
         """Close the admin client."""
-        if self._admin is not None:
-            self._admin.close(self._java.java.time.Duration.ofSeconds(2))
-            self._admin = None
+        self._drop_client(seconds=2)
+
+    def _drop_client(self, seconds: int = 0) -> None:
+        admin, self._admin = self._admin, None
+        self._described_at = -math.inf
+        if admin is not None:
+            admin.close(self._java.java.time.Duration.ofSeconds(seconds))
 
     # -- the admin client ------------------------------------------------------------------------
 
@@ -146,20 +174,35 @@ class KafkaSource(Source):
     def _wait(self, future: Any) -> Any:
         seconds = self._java.java.util.concurrent.TimeUnit.SECONDS
         try:
-            return future.get(self.settings["properties.timeout"], seconds)
+            return future.get(answer_timeout(self.settings), seconds)
         except Py4JJavaError as error:
             raise self._failed(error) from error
 
-    def _partitions(self) -> list[tuple[str, int]]:
+    def _extent(self) -> Extent:
+        """What the topics hold now."""
+        partitions, ids = self._partitions()
+        first = self._offsets(partitions, EARLIEST)
+        return Extent(first, self._offsets(partitions, LATEST), ids)
+
+    def _partitions(self) -> tuple[list[Partition], dict[str, str]]:
+        """All partitions, and the ids of their topics."""
         wanted = self.settings["topic"]
         if wanted is None:
             pattern = re.compile(self.settings["topic.regex"])
             topics = [t for t in self._known() if pattern.fullmatch(t) and not t.startswith("__")]
         else:
             topics = [t.strip() for t in wanted.split(",") if t.strip()]
+        found = self._describe(topics)
+        partitions = [(t, p) for t, d in found.items() for p in range(d.partitions().size())]
+        return partitions, dict(self._ids)
+
+    def _describe(self, topics: Sequence[str]) -> dict[str, Any]:
+        """Kafka's descriptions of topics. Keeps their ids."""
         try:
             described = self._wait(self._client().describeTopics(topics).allTopicNames())
-        except ConnectorError:
+        except ConnectorError as error:
+            if "UnknownTopicOrPartition" not in str(error.__cause__):
+                raise
             known = self._known()
             for topic in topics:
                 if topic not in known:
@@ -169,16 +212,18 @@ class KafkaSource(Source):
                         remedy=did_you_mean(topic, known) or "create the topic first",
                     ) from None
             raise
-        return [(t, p) for t in topics for p in range(described.get(t).partitions().size())]
+        found = {t: described.get(t) for t in topics}
+        ids = {t: str(d.topicId().toString()) for t, d in found.items()}
+        self._ids = {t: id for t, id in ids.items() if id != NO_ID}
+        self._described_at = time.monotonic()
+        return found
 
     def _known(self) -> list[str]:
         """All topics of the cluster."""
         names = self._wait(self._client().listTopics().names())
         return sorted(TOPIC.findall(names.toString()))
 
-    def _offsets(
-        self, partitions: Sequence[tuple[str, int]], at: int
-    ) -> dict[tuple[str, int], int]:
+    def _offsets(self, partitions: Sequence[Partition], at: int) -> dict[Partition, int]:
         """Offsets of the earliest (-2), the end (-1), or the first record at that time (≥ 0; -1 if none)."""
         kafka = self._java.org.apache.kafka
         spec = kafka.clients.admin.OffsetSpec
@@ -210,22 +255,12 @@ class KafkaSource(Source):
         return self.properties["bootstrap.servers"]
 
     def _failed(self, error: Py4JJavaError) -> ConnectorError:
+        self._drop_client()  # the next one looks brokers up anew: they may have moved
         return ConnectorError(
             f"source {self.name}: Kafka at {self.bootstrap} did not answer: {java_message(error)}",
             object=self.name,
             remedy="check properties.bootstrap.server, the network and the credentials",
         )
-
-
-def _flat(offset: Offset) -> dict[tuple[str, int], int]:
-    return {(t, int(p)): o for t, partitions in offset.items() for p, o in partitions.items()}
-
-
-def _nested(positions: Mapping[tuple[str, int], int]) -> dict[str, dict[str, int]]:
-    result: dict[str, dict[str, int]] = {}
-    for (topic, partition), offset in sorted(positions.items()):
-        result.setdefault(topic, {})[str(partition)] = offset
-    return result
 
 
 def _schema(columns: Sequence[str]) -> str:
@@ -251,4 +286,5 @@ SOURCE = SourceConnector(
         "payload": BYTEA,
     },
     check=check,
+    named_files=named_files,
 )

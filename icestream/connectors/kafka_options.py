@@ -7,6 +7,7 @@ that the user did not name for that purpose are refused.
 from __future__ import annotations
 
 from icestream.errors import SqlError
+from icestream.file_access import NamedFile
 from icestream.sql.options import OptionSpec, PrefixSpec, Settings, Spec
 
 PASS_THROUGH = (
@@ -35,6 +36,13 @@ LARGE_FETCHES = {
     "receive.buffer.bytes": str(1 << 20),
 }
 """What consumers get unless the options say otherwise."""
+
+LONGEST_TIMEOUT = 60
+"""Seconds that a client waits at most for one answer. Longer timeouts are shortened to that."""
+_TIMEOUTS = (
+    "default.api.timeout.ms", "max.block.ms", "request.timeout.ms",
+    "socket.connection.setup.timeout.max.ms", "socket.connection.setup.timeout.ms",
+)  # fmt: skip
 
 CONNECTION: tuple[OptionSpec, ...] = (
     OptionSpec(
@@ -69,7 +77,11 @@ CONNECTION: tuple[OptionSpec, ...] = (
         help="whether the broker's certificate must name its host",
     ),
     OptionSpec(
-        "properties.timeout", "int", 30, "seconds to wait for an answer of the brokers", least=1
+        "properties.timeout",
+        "int",
+        30,
+        "seconds to wait for an answer of the brokers, at most 60",
+        least=1,
     ),
 )
 
@@ -116,6 +128,16 @@ def check_connection(settings: Settings) -> None:
                 )
 
 
+def named_files(settings: Settings) -> list[NamedFile]:
+    """Certificates and keys."""
+    names = [f"properties.ssl.{name}.location" for name in ("ca", "certificate", "key")]
+    return [
+        NamedFile(name, settings.string(name), settings.place(name))
+        for name in names
+        if settings[name] is not None
+    ]
+
+
 def client_properties(settings: Settings, family: tuple[str, ...] = PASS_THROUGH) -> dict[str, str]:
     """The Java client's properties. They hold secrets: never print them."""
     known = {f"properties.{name}" for name in family}
@@ -124,11 +146,19 @@ def client_properties(settings: Settings, family: tuple[str, ...] = PASS_THROUGH
         for name in settings
         if name in known and settings.given(name)
     }
+    for name in set(_TIMEOUTS) & properties.keys():
+        if properties[name].isdigit():
+            properties[name] = str(min(int(properties[name]), 1000 * LONGEST_TIMEOUT))
     properties["bootstrap.servers"] = settings.string("properties.bootstrap.server")
     properties["security.protocol"] = settings.string("properties.security.protocol")
     if family is PASS_THROUGH:
         properties = LARGE_FETCHES | properties
     return properties | _sasl(settings) | _tls(settings)
+
+
+def answer_timeout(settings: Settings) -> int:
+    """Seconds to wait for one answer of the brokers."""
+    return min(settings.integer("properties.timeout"), LONGEST_TIMEOUT)
 
 
 def _sasl(settings: Settings) -> dict[str, str]:
@@ -145,7 +175,9 @@ def _sasl(settings: Settings) -> dict[str, str]:
 
 
 def _jaas(text: str) -> str:
-    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    """A quoted value. A line break would end it, and what follows would be read as further options."""
+    escapes = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r"}
+    return '"' + "".join(escapes.get(c, c) for c in text) + '"'
 
 
 def _tls(settings: Settings) -> dict[str, str]:

@@ -20,6 +20,7 @@ from icestream.connectors.kafka_options import (
     PRODUCER_PASS_THROUGH,
     check_connection,
     client_properties,
+    named_files,
 )
 from icestream.errors import ConnectorError, SqlError, did_you_mean
 from icestream.lake.jvm import java_message
@@ -89,4 +90,5 @@ SINK = SinkConnector(
     formats={"PLAIN": ("JSON",)},
     check=check_connection,
     check_columns=check_columns,
+    named_files=named_files,
 )

@@ -1,4 +1,4 @@
-"""Any Spark streaming source: landed in an Iceberg table first, whose snapshot ranges are then the source.
+"""Spark's streaming sources: landed in an Iceberg table first, whose snapshot ranges are then the source.
 
 A plain Structured Streaming query copies what has arrived into `lake.icestream.landed_<id>`. Exactly once: the query's
 checkpoint and Iceberg's own memory of (query, batch) in the table's snapshots make a repeated batch a no-op. Both
@@ -21,19 +21,20 @@ from pyspark.sql import DataFrame
 
 from icestream.connectors.base import Context, Source, SourceConnector
 from icestream.connectors.iceberg import SnapshotRanges
-from icestream.errors import ConnectorError, NotSupportedError, RangeLostError, SqlError
-from icestream.lake.catalogs import LAKE, OWNER, SYSTEM, TABLE_PROPERTIES, home_of, literal
+from icestream.connectors.landed_options import OPTIONS, check, named_files
+from icestream.errors import ConnectorError, RangeLostError
+from icestream.file_access import INSUFFICIENT_PRIVILEGE, local_path
+from icestream.lake.access import access_of, home_of, landing_folder
+from icestream.lake.catalogs import LAKE, OWNER, SYSTEM, TABLE_PROPERTIES, literal
 from icestream.lake.jvm import java_message
 from icestream.lake.stamp import Offset
 from icestream.lake.table import LakeTable
-from icestream.sql.options import OptionSpec, PrefixSpec, Settings
 from icestream.types import backtick, spark_type
 
 QUERY = "icestream.landing-query"
 """Table property: the id of the query that fills the table."""
 
 WITH_SCHEMA = ("json", "csv", "parquet", "orc", "xml")  # they must be told their columns
-IN_BACKGROUND = ("socket",)  # they have nothing to pull once they are asked: they push
 
 
 def landed_table(key: str) -> str:
@@ -51,16 +52,15 @@ class LandedSource(Source):
         self.key = context.key
         self.spark = context.spark
         self.lake = context.lake
-        self.format = context.settings.string("format")
-        self.options = dict(context.settings.under("option."))
+        self.format = context.settings.string("format").lower()
+        self.options = {k.lower(): v for k, v in context.settings.under("option.").items()}
         if os.path.islink(path := self.options.get("path", "")):
             self.options["path"] = os.path.realpath(path)  # a folder behind a link is not listed
         self.interval = context.settings.number("landing.interval")
         self.columns = [(c.name, c.type) for c in context.columns if c.generated is None]
         self.table = context.lake.table(LAKE, SYSTEM, landed_table(context.key), owned=False)
         self.ranges = SnapshotRanges(context.name, self.table, self.columns)
-        self.checkpoint = home_of(self.spark) / "landing" / landed_table(context.key)
-        self._query: Any = None
+        self.checkpoint = landing_folder(home_of(self.spark)) / landed_table(context.key)
         self._next_pull = 0.0
 
     def start(self) -> Offset:
@@ -71,9 +71,7 @@ class LandedSource(Source):
     def latest(self, since: Offset) -> Offset:
         """Land what has arrived, then the landing table's newest snapshot."""
         self._prepare()
-        if self.format in IN_BACKGROUND:
-            self._keep_running()
-        elif time.monotonic() >= self._next_pull:
+        if time.monotonic() >= self._next_pull:
             self._pull()
             self._next_pull = time.monotonic() + self.interval
         return self.ranges.latest(since)
@@ -81,6 +79,10 @@ class LandedSource(Source):
     def advance(self, since: Offset, end: Offset, limit: int | None) -> Offset:
         """Whole snapshots of the landing table, at least one."""
         return self.ranges.advance(since, end, limit)
+
+    def reset(self, since: Offset) -> Offset:
+        """See SnapshotRanges."""
+        return self.ranges.reset(since)
 
     def tables(self) -> list[LakeTable]:
         """The table that the stream lands in."""
@@ -94,15 +96,10 @@ class LandedSource(Source):
         """Landed rows: the declared columns by name."""
         return self.ranges.read(start, end, columns)
 
-    def close(self) -> None:
-        """Stop a query in the background."""
-        if self._query is not None:
-            self._query.stop()
-            self._query = None
-
     # -- landing ---------------------------------------------------------------------------------
 
     def _stream(self) -> DataFrame:
+        self._check_files()
         reader = self.spark.readStream.format(self.format).options(**self.options)
         if self.format in WITH_SCHEMA:
             reader = reader.schema(
@@ -112,6 +109,28 @@ class LandedSource(Source):
             return reader.load()
         except (Py4JJavaError, PySparkException) as error:
             raise self._failed(error) from error
+
+    def _check_files(self) -> None:
+        """Raise unless every file that Spark would list now is allowed. Called before each look at the source."""
+        path = local_path(self.options.get("path", "none:"))
+        if path is None:
+            return
+        java = self.spark._jvm.org.apache.hadoop.fs.Path(path)
+        conf = self.spark.sparkContext._jsc.hadoopConfiguration()
+        try:
+            found = java.getFileSystem(conf).globStatus(java) or ()
+        except Py4JJavaError as error:
+            raise self._failed(error) from error
+        access = access_of(self.spark)
+        for status in found:
+            lost = access.find_forbidden(local_path(str(status.getPath().toString())) or "")
+            if lost is not None:
+                raise ConnectorError(
+                    f"source {self.name}: {lost} leads outside the allowed directories or into the home",
+                    object=self.name,
+                    remedy="remove it, or allow the directory that it leads to with --allow-path",
+                    code=INSUFFICIENT_PRIVILEGE,
+                )
 
     def _prepare(self) -> None:
         """Make the landing table, with the stream's own columns, and name the query that will fill it."""
@@ -141,14 +160,6 @@ class LandedSource(Source):
             query.awaitTermination()
         except (Py4JJavaError, PySparkException) as error:
             raise self._failed(error) from error
-
-    def _keep_running(self) -> None:
-        """Start the query if it is not running; raise what made it stop."""
-        if self._query is not None and (error := self._query.exception()) is not None:
-            raise self._failed(error)
-        if self._query is None:
-            trigger = f"{max(self.interval, 0.1):g} seconds"
-            self._query = self._begin(self._stream().writeStream.trigger(processingTime=trigger))
 
     def _begin(self, writer: Any) -> Any:
         self._check_checkpoint()
@@ -186,30 +197,6 @@ class LandedSource(Source):
         )
 
 
-def check(settings: Settings) -> None:
-    """A short name of a format: a class name would load code."""
-    format = settings.string("format")
-    if not all(c.isalnum() or c in "-_" for c in format):
-        raise SqlError(
-            f"format accepts a name such as 'rate-micro-batch' or 'json', not {format!r}",
-            place=settings.place("format"),
-        )
-    if format.lower() in ("console", "memory", "noop"):
-        raise NotSupportedError(f"format = '{format}' as a source", place=settings.place("format"))
-
-
 SOURCE = SourceConnector(
-    name="spark",
-    options=(
-        OptionSpec("format", required=True, help="the name of Spark's streaming source"),
-        PrefixSpec("option.", "options of that source"),
-        OptionSpec(
-            "landing.interval", "seconds", 1.0, "time between two looks at the source", least=0
-        ),
-        OptionSpec(
-            "source_rate_limit", "int", help="rows a second that are taken at most", least=1
-        ),
-    ),
-    open=LandedSource,
-    check=check,
+    name="spark", options=OPTIONS, open=LandedSource, check=check, named_files=named_files
 )

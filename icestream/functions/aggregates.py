@@ -8,12 +8,16 @@ from collections.abc import Sequence
 from icestream import types as t
 from icestream.functions import casts
 from icestream.functions import fragments as f
-from icestream.functions.coercion import as_numeric, general, numeric_result
-from icestream.functions.expressions import AggregateCall, Expr
+from icestream.functions.coercion import as_numeric, general, numeric_result, sum_result
+from icestream.functions.expressions import AggregateCall, Expr, Literal
+from icestream.functions.floats import unify_bits
 from icestream.functions.function import ANY, ANYELEMENT, Function, Param, Result, Rows, Template
-from icestream.types import Type, spark_type
+from icestream.functions.numbers import divide
+from icestream.types import NumericType, Type, spark_type
 
 I2, I4, I8, N, F4, F8 = t.SMALLINT, t.INTEGER, t.BIGINT, t.NUMERIC, t.REAL, t.DOUBLE
+_DISTINCT = "`\x00distinct`"
+"""Stands for the argument of a DISTINCT aggregate while its template is filled."""
 WIDE = t.numeric(38)  # sums of bigint: no digit is lost
 
 
@@ -37,16 +41,86 @@ def _row(
     )
 
 
+def is_wide(type: Type) -> bool:
+    """Whether a sum of values of the type may exceed 38 digits."""
+    return isinstance(type, NumericType) and type.precision > 28
+
+
+def _unit(type: Type) -> str:
+    """Where the digits of a wide number are divided: ten billion numbers below it can be summed in 38 digits."""
+    assert isinstance(type, NumericType)
+    return f"1{'0' * max(0, 28 - type.scale)}BD"
+
+
+def _high(a: Sequence[str], e: Sequence[Expr]) -> str:
+    unit = _unit(e[0].type)
+    return f"try_sum(IF(abs({a[0]}) < {unit}, 0L, {a[0]} div {unit}))"
+
+
+def _low(a: Sequence[str], e: Sequence[Expr]) -> str:
+    unit, kind = _unit(e[0].type), spark_type(_low_type((e[0].type,)))
+    return f"try_cast(try_sum(IF(abs({a[0]}) < {unit}, {a[0]}, {a[0]} % {unit})) AS {kind})"
+
+
+def _low_type(types: Sequence[Type]) -> Type:
+    return t.numeric(38, as_numeric(types[0]).scale)
+
+
+def _joined(a: Sequence[str], e: Sequence[Expr]) -> str:
+    high = f"try_multiply(CAST({a[0]} AS DECIMAL(20,0)), {_unit(e[1].type)})"
+    kind = spark_type(_low_type((e[1].type,)))
+    return f"try_add(try_cast({high} AS {kind}), {a[1]})"
+
+
+HIGH = Function("sum of high digits", (N,), I8, _high, kind="aggregate", strict=False)
+LOW = Function("sum of low digits", (N,), _low_type, _low, kind="aggregate", strict=False)
+JOINED = Function("sum of digits", (I8, N), lambda ts: _low_type(ts[1:]), _joined)
+"""The sum of wide numbers in two parts, neither of which overflows, so that the order of rows does not matter and rows can
+be taken off again; and the sum itself, NULL if it does not fit. They have no names in SQL."""
+
+
+def _sum_text(a: Sequence[str], e: Sequence[Expr]) -> str:
+    """The sum of exact numbers: in parts if it may have too many digits on the way."""
+    if not is_wide(e[0].type):
+        return f"try_sum({a[0]})"
+    if a[0] == _DISTINCT:
+        return _sum_of_set(a[0], e[0].type)
+    low = Literal(_low_type((e[0].type,)), None)
+    return _joined((_high(a, e), _low(a, e)), (Literal(I8, None), low))
+
+
+def _sum_of_set(x: str, type: Type) -> str:
+    """The sum of distinct wide numbers in the same two parts. Different numbers have equal parts, so the numbers themselves
+    are collected: DISTINCT in the two sums would drop parts."""
+    unit, low_type = _unit(type), _low_type((type,))
+    kind = spark_type(low_type)
+
+    def add_up(values: str) -> str:
+        total, value = f.fresh(2, values)
+        small = f"abs({value}) < {unit}"
+        high = f"aggregate({values}, 0L, ({total}, {value}) -> {total} + IF({small}, 0L, {value} div {unit}))"
+        part = f"IF({small}, {value}, {value} % {unit})"
+        added = f"try_cast(try_add({total}, {part}) AS {kind})"
+        low = f"aggregate({values}, CAST(0 AS {kind}), ({total}, {value}) -> {added})"
+        joined = _joined((high, low), (Literal(I8, None), Literal(low_type, None)))
+        return f"IF(size({values}) = 0, NULL, {joined})"
+
+    return f.let(f"collect_set({x})", add_up)
+
+
 def _mean(a: Sequence[str], e: Sequence[Expr]) -> str:
     """avg of exact numbers: the exact sum divided once, not Spark's rounded mean."""
     result = numeric_result(e[0].type)
-    total = f"try_sum(CAST({a[0]} AS DECIMAL({min(28, as_numeric(e[0].type).precision)},{as_numeric(e[0].type).scale})))"
+    exact = f"CAST({a[0]} AS {spark_type(as_numeric(e[0].type))})"
+    total = _sum_text(a if a[0] == _DISTINCT else (exact,), e)
     scaled = f"try_cast({total} AS DECIMAL(38,{result.scale}))"
-    return f"try_cast(try_divide({scaled}, CAST(count({a[0]}) AS DECIMAL(38,{result.scale}))) AS {spark_type(result)})"
+    kind = as_numeric(e[0].type)
+    count = f"CAST(count({a[0]}) AS DECIMAL(38,{result.scale}))"
+    return divide(scaled, count, result, kind.precision - kind.scale)
 
 
 def _total(a: Sequence[str], e: Sequence[Expr]) -> str:
-    return f"try_cast(try_sum({a[0]}) AS {spark_type(numeric_result(e[0].type))})"
+    return f"try_cast({_sum_text(a, e)} AS {spark_type(sum_result(e[0].type))})"
 
 
 def _extreme(name: str) -> Rows:
@@ -96,7 +170,7 @@ ROWS: Rows = (
     _row("sum", (I2,), I8, "try_sum(CAST({0} AS BIGINT))", ("count", "sum")),
     _row("sum", (I4,), I8, "try_sum(CAST({0} AS BIGINT))", ("count", "sum")),
     _row("sum", (I8,), WIDE, "try_cast(try_sum(CAST({0} AS DECIMAL(19,0))) AS DECIMAL(38,0))", ("count", "sum")),
-    _row("sum", (N,), _numeric, _total, ("count", "sum")),
+    _row("sum", (N,), lambda ts: sum_result(ts[0]), _total, ("count", "sum")),
     _row("sum", (F4,), F4, "CAST(sum({0}) AS FLOAT)"),
     _row("sum", (F8,), F8, "sum({0})"),
     *(_row("avg", (k,), _numeric, _mean, ("count", "sum")) for k in (I2, I4, I8, N)),
@@ -158,12 +232,12 @@ def _where(x: str, where: str) -> str:
 
 def _distinct(expr: AggregateCall, x: str) -> str:
     """DISTINCT goes into every Spark aggregate of the template; min and max do not need it."""
-    body = _applied(expr, ["`_distinct_`"])
+    body = _applied(expr, [_DISTINCT])
     if expr.function.name not in ("min", "max"):
         body = re.sub(
             r"\b(try_sum|sum|avg|count|stddev_\w+|var_\w+|bit_\w+)\(", r"\1(DISTINCT ", body
         )
-    return body.replace("`_distinct_`", x)
+    return body.replace(_DISTINCT, x)
 
 
 def _collected(
@@ -174,27 +248,28 @@ def _collected(
     if name in ("percentile_cont", "percentile_disc"):
         return _percentile(expr, args, where)
     value = args[0]
+    if name == "mode" or expr.distinct:
+        value = unify_bits(value, expr.args[0].type)
     if name == "mode":
         return f"mode({_where(value, where) if where else value}, true)"
     fields = [f"'v', {value}"]
     if name == "string_agg":
         fields.append(f"'s', {args[1]}")
     if name == "jsonb_object_agg":
-        fields.append(f"'w', {args[1]}")
+        fields.append(f"'w', {_json(args[1], expr.args[1].type)}")
     fields += [
-        f"'k{i}', {_key(k, s.expr.type)}"
+        f"'k{i}', {_key(unify_bits(k, s.expr.type) if expr.distinct else k, s.expr.type)}"
         for i, (k, s) in enumerate(zip(keys, expr.order_by, strict=True))
     ]
     row = f"named_struct({', '.join(fields)})"
     rows = f"collect_list({_where(row, where) if where else row})"
     if expr.distinct:
         rows = f"collect_set({_where(row, where) if where else row})"
-    if expr.order_by:
+    if expr.order_by or name == "jsonb_object_agg":
         rows = f"array_sort({rows}, (_v1, _v2) -> {_order(expr)})"
     elif expr.distinct:
-        rows = f"array_sort({rows}, (_v1, _v2) -> {_compare('_v1.v', '_v2.v', False, False, 'NULL')})".replace(
-            "ELSE NULL", "ELSE 0"
-        )
+        order = _compare("_v1.v", "_v2.v", False, False, "0")
+        rows = f"array_sort({rows}, (_v1, _v2) -> {order})"
     return _built(expr, rows)
 
 
@@ -202,8 +277,17 @@ def _key(x: str, type: Type) -> str:
     return f.let(x, f.interval_key) if type == t.INTERVAL else x
 
 
+def _json(x: str, type: Type) -> str:
+    from icestream.functions import json
+
+    return f.let(x, lambda v: json.to_json(v, type))
+
+
 def _order(expr: AggregateCall) -> str:
+    """The comparator of the collected rows. The last value of a key counts in an object, so its order is total."""
     body = "0"
+    if expr.function.name == "jsonb_object_agg":
+        body = _compare("_v1.w", "_v2.w", False, False, "0")
     for i, sort in reversed(list(enumerate(expr.order_by))):
         body = _compare(f"_v1.k{i}", f"_v2.k{i}", sort.descending, sort.nulls_first, body)
     return body
@@ -231,14 +315,14 @@ def _built(expr: AggregateCall, rows: str) -> str:
     from icestream.functions import json
 
     if name == "jsonb_agg":
-        items = f"transform(_r_, _v3 -> {json.to_json('_v3.v', expr.args[0].type)})"
+        item = json.to_json("_v3.v", expr.args[0].type)
         return f.let(
             rows,
             lambda r: (
-                f"IF(size({r}) = 0, NULL, concat('[', array_join({items.replace('_r_', r)}, ', '), ']'))"
+                f"IF(size({r}) = 0, NULL, concat('[', array_join(transform({r}, _v3 -> {item}), ', '), ']'))"
             ),
         )
-    pair = f"concat({json.quoted(casts.output('_v3.v', expr.args[0].type))}, ': ', {json.to_json('_v3.w', expr.args[1].type)})"
+    pair = f"concat({json.quoted(casts.output('_v3.v', expr.args[0].type))}, ': ', _v3.w)"
     return f.let(
         rows,
         lambda r: casts.canonical_json(
@@ -262,8 +346,9 @@ def _percentile(expr: AggregateCall, args: Sequence[str], where: str | None) -> 
         return f"percentile({value}, {at})"
     key = _key(value, sort.expr.type)
     rows = f"array_sort(filter(collect_list(named_struct('v', {value}, 'k0', {key})), _v3 -> _v3.v IS NOT NULL), (_v1, _v2) -> {_order(expr)})"
-    at = f"CAST(greatest(ceil({fraction} * size(_r_)) - 1, 0) AS INT)"
-    return f.let(rows, lambda r: f"get({r}, {at.replace('_r_', r)}).v")
+    return f.let(
+        rows, lambda r: f"get({r}, CAST(greatest(ceil({fraction} * size({r})) - 1, 0) AS INT)).v"
+    )
 
 
 __all__ = ["ROWS", "general", "text"]

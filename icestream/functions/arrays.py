@@ -137,7 +137,7 @@ ROWS: Rows = (
     _row("array_length", (ANYARRAY, I4), I4, _length),
     _row("array_upper", (ANYARRAY, I4), I4, _length),
     _row("array_lower", (ANYARRAY, I4), I4, lambda a, e: f"IF({_length(a, e)} IS NULL, NULL, 1)"),
-    _row("trim_array", (ANYARRAY, I4), _same, "IF({1} BETWEEN 0 AND size({0}), slice({0}, 1, greatest(size({0}) - {1}, 0)), NULL)"),
+    Function("trim_array", (ANYARRAY, I4), _same, "IF({1} BETWEEN 0 AND size({0}), slice({0}, 1, greatest(size({0}) - {1}, 0)), NULL)", fallible=True),
     _row("@>", (ANYARRAY, ANYARRAY), t.BOOLEAN, _covers),
     _row("<@", (ANYARRAY, ANYARRAY), t.BOOLEAN, lambda a, e: _covers((a[1], a[0]), e)),
     _row("&&", (ANYARRAY, ANYARRAY), t.BOOLEAN, "coalesce(arrays_overlap({0}, {1}), IF({0} IS NULL OR {1} IS NULL, NULL, FALSE))"),

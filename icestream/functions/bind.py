@@ -16,7 +16,7 @@ from icestream.errors import NotSupportedError, SqlError, did_you_mean
 from icestream.functions import literals
 from icestream.functions.coercion import common_type, describe, numeric_result
 from icestream.functions.conversions import PlaceOf, result_type
-from icestream.functions.datatypes import bind_type, length_of
+from icestream.functions.datatypes import bind_type, length_of, written
 from icestream.functions.expressions import (
     Call,
     Case,
@@ -31,6 +31,8 @@ from icestream.functions.expressions import (
     walk,
 )
 from icestream.functions.groups import Groups, identifier
+from icestream.functions.input_errors import TextInputError
+from icestream.functions.interval_input import cut_interval, parse_interval
 from icestream.functions.registry import REGISTRY
 from icestream.functions.scope import Scope
 from icestream.functions.trees import ALIASES, OPERATORS, call_of
@@ -38,6 +40,7 @@ from icestream.types import ArrayType, MapType, StructType, Type
 
 Subquery = Callable[[exp.Expression], Expr]
 
+_COLLATIONS = ("c", "posix", "default", "ucs_basic", "c.utf8", "c.utf-8")
 _QUANTIFIED = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.Like, exp.ILike)
 
 
@@ -73,7 +76,9 @@ class Binder(Groups):
     # -- dispatch ---------------------------------------------------------------------------------
 
     def visit(self, node: exp.Expression) -> Expr:
-        """Bind one node."""
+        """Bind one node. sqlglot leaves out the argument of `count()` and the like."""
+        if not isinstance(node, exp.Expression):
+            raise SqlError("an argument is missing", place=self.place_of(node))
         handler = _HANDLERS.get(type(node))
         if handler:
             return handler(self, node)
@@ -85,9 +90,7 @@ class Binder(Groups):
             return self.rows(node)
         called = call_of(node)
         if called is None:
-            raise NotSupportedError(
-                f"the expression {node.sql('risingwave')}", place=self.place_of(node)
-            )
+            raise NotSupportedError(f"the expression {written(node)}", place=self.place_of(node))
         name, args = called
         return self.function(ALIASES.get(name, name), args, node)
 
@@ -155,10 +158,14 @@ class Binder(Groups):
         if unit is not None and not isinstance(unit, exp.Var):
             raise NotSupportedError("an interval with a range of fields", place=self.place_of(node))
         text = node.this.name if node.this else ""
-        value = literals.interval(text, unit.name if unit else None)
-        if value is None:
-            message = f'invalid input syntax for type interval: "{text}"'
-            raise SqlError(message, place=self.place_of(node))
+        try:
+            value = parse_interval(text, unit.name if unit else "second")
+        except TextInputError as error:
+            shown = f'"{text} {unit.name.lower()}"' if unit else f'"{text}"'
+            message = error.message.replace(f'"{text}"', shown)
+            raise SqlError(message, place=self.place_of(node), code=error.code) from None
+        if unit and not node.args.get("fraction_in_string"):
+            value = cut_interval(value, unit.name)
         return Literal(t.INTERVAL, value)
 
     def ask_subquery(self, node: exp.Expression) -> Expr:
@@ -212,9 +219,7 @@ class Binder(Groups):
         if isinstance(test, exp.Boolean):
             arg = self.boolean(node.this, f"IS {word}{test.name}".upper())
             return self.call(f"is {word}{'true' if test.this else 'false'}", [arg], node)
-        raise NotSupportedError(
-            f"the expression {node.sql('risingwave')}", place=self.place_of(node)
-        )
+        raise NotSupportedError(f"the expression {written(node)}", place=self.place_of(node))
 
     def not_(self, node: exp.Expression) -> Expr:
         """NOT, folded into IS NOT where that is what was written."""
@@ -317,6 +322,8 @@ class Binder(Groups):
             right, exp.Any | exp.All | exp.Anonymous
         ):
             return None
+        if isinstance(right, exp.Anonymous) and len(right.expressions) != 1:
+            raise SqlError(f"{word.upper()} takes one array", place=self.place_of(node))
         source = right.expressions[0] if isinstance(right, exp.Anonymous) else right.this.unnest()
         if isinstance(source, exp.Query | exp.Subquery):
             return self.ask_subquery(node)
@@ -364,6 +371,21 @@ class Binder(Groups):
             key = self.coerce(key, base.type.key, node)
         return self.call("subscript", [base, key], node)
 
+    def collate(self, node: exp.Expression) -> Expr:
+        """x COLLATE "C": texts are always compared by their bytes, so no other collation is taken."""
+        name = node.expression.name
+        if name.lower() not in _COLLATIONS:
+            raise NotSupportedError(
+                f"the collation {name}",
+                place=self.place_of(node),
+                remedy='texts are compared as with COLLATE "C"',
+            )
+        arg = self.visit(node.this)
+        if arg.type not in (t.VARCHAR, t.NULL):
+            message = f"collations are not supported by type {describe(arg.type)}"
+            raise SqlError(message, place=self.place_of(node), code="42804")
+        return arg
+
     def row(self, nodes: Sequence[exp.Expression]) -> Expr:
         """ROW(…)"""
         args = [self.visit(n) for n in nodes]
@@ -406,7 +428,7 @@ _HANDLERS: dict[type[exp.Expression], Callable[[Binder, exp.Expression], Expr]] 
     exp.Tuple: lambda b, n: b.row(n.expressions),
     exp.Array: Binder.array,
     exp.Bracket: Binder.bracket,
-    exp.Collate: lambda b, n: b.visit(n.this),
+    exp.Collate: Binder.collate,
     exp.Filter: Binder.filter,
     exp.WithinGroup: Binder.within_group,
     exp.Window: Binder.window,

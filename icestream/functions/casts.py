@@ -9,14 +9,12 @@ from __future__ import annotations
 from icestream import types as t
 from icestream.functions import fragments as f
 from icestream.functions.coercion import general
+from icestream.functions.text_casts import check_json, from_text
 from icestream.types import ArrayType, MapType, NumericType, StructType, Type, spark_type
 
 _WHOLE = {t.SMALLINT, t.INTEGER, t.BIGINT}
 _FLOAT = {t.REAL, t.DOUBLE}
 _MOMENTS = {t.DATE, t.TIMESTAMP, t.TIMESTAMPTZ}
-_FLOAT_INPUT = r"(?i)^\s*[+-]?((\d+\.?\d*|\.\d+)(e[+-]?\d+)?|inf|infinity|nan)\s*$"
-_DATE_INPUT = r"^\s*(\d{4,6}-\d{1,2}-\d{1,2}|\d{8})([ T].*)?$"
-_MOMENT_INPUT = r"^\s*(\d{4,6}-\d{1,2}-\d{1,2}|\d{8})([ T]+\d{1,2}:\d{2}.*)?\s*$"
 
 
 def is_known(source: Type, target: Type) -> bool:
@@ -41,7 +39,7 @@ def convert(x: str, source: Type, target: Type) -> str | None:
     if b == t.VARCHAR:
         return to_text(x, source)
     if a == t.VARCHAR:
-        return _from_text(x, target)
+        return canonical_json(f.let(x, check_json)) if b == t.JSONB else from_text(x, target)
     if a == t.JSONB:
         return _from_json(x, target)
     if b in _WHOLE or b in _FLOAT or isinstance(target, NumericType):
@@ -209,104 +207,6 @@ def interval_text(x: str) -> str:
         return f"IF({v} IS NULL, NULL, concat_ws(' ', {parts}))"
 
     return f.let(x, whole)
-
-
-def _from_text(x: str, target: Type) -> str | None:
-    b, spark = general(target), spark_type(target)
-    if b in _WHOLE or isinstance(target, NumericType):
-        return f"try_cast({x} AS {spark})"
-    if b in _FLOAT:
-        return f.let(x, lambda v: _float_from_text(v, spark))
-    if b == t.BOOLEAN:
-        return f.let(f"lower(btrim({x}, ' \\t\\n\\r'))", _boolean_from_text)
-    if b == t.DATE:
-        return f.let(
-            x,
-            lambda v: (
-                f"IF({v} RLIKE {f.string(_DATE_INPUT)}, try_cast(left({_dashed(v)}, 10) AS DATE), NULL)"
-            ),
-        )
-    if b in (t.TIMESTAMP, t.TIMESTAMPTZ):
-        return f.let(
-            x,
-            lambda v: (
-                f"IF({v} RLIKE {f.string(_MOMENT_INPUT)}, try_cast({_seconds(_dashed(v))} AS {spark}), NULL)"
-            ),
-        )
-    if b == t.TIME:
-        return f.let(x, _time_from_text)
-    if b == t.INTERVAL:
-        return f.let(x, _interval_from_text)
-    if b == t.BYTEA:
-        return f.let(
-            x, lambda v: f"IF({v} LIKE '\\\\\\\\x%', unhex(substr({v}, 3)), encode({v}, 'UTF-8'))"
-        )
-    if b == t.JSONB:
-        return canonical_json(x)
-    return None
-
-
-def _dashed(v: str) -> str:
-    return (
-        f"regexp_replace(btrim({v}), '^(\\\\d{{4}})(\\\\d{{2}})(\\\\d{{2}})(?!\\\\d)', '$1-$2-$3')"
-    )
-
-
-def _seconds(v: str) -> str:
-    """Spark wants seconds whenever a zone follows."""
-    minutes = "'^(\\\\S+?)[ T]+(\\\\d{1,2}:\\\\d{2})(?![:\\\\d])'"
-    return f"regexp_replace({v}, {minutes}, '$1 $2:00')"
-
-
-def _float_from_text(v: str, spark: str) -> str:
-    cast = f"try_cast({v} AS {spark})"
-    fits = f"({v} RLIKE '(?i)inf' OR abs({cast}) < {spark.lower()}('Infinity') OR isnan({cast}))"
-    return f"IF({v} RLIKE {f.string(_FLOAT_INPUT)} AND {fits}, {cast}, NULL)"
-
-
-def _boolean_from_text(v: str) -> str:
-    yes = "'t', 'tr', 'tru', 'true', 'y', 'ye', 'yes', 'on', '1'"
-    no = "'f', 'fa', 'fal', 'fals', 'false', 'n', 'no', 'of', 'off', '0'"
-    return f"CASE WHEN {v} IN ({yes}) THEN TRUE WHEN {v} IN ({no}) THEN FALSE END"
-
-
-def _time_from_text(v: str) -> str:
-    pattern = r"^\s*([01]?\d|2[0-3]):([0-5]?\d)(?::([0-5]?\d)(\.\d{1,6})?)?\s*$"
-
-    def part(index: int) -> str:
-        return f"coalesce(try_cast(regexp_extract({v}, {f.string(pattern)}, {index}) AS BIGINT), 0)"
-
-    fraction = f"coalesce(try_cast(regexp_extract({v}, {f.string(pattern)}, 4) AS DECIMAL(7,6)), 0)"
-    total = (
-        f"{part(1)} * 3600000000 + {part(2)} * 60000000 + {part(3)} * 1000000 "
-        f"+ CAST({fraction} * 1000000 AS BIGINT)"
-    )
-    return f"IF({v} RLIKE {f.string(pattern)}, {total}, NULL)"
-
-
-def _interval_from_text(v: str) -> str:
-    """Units with whole numbers, seconds with a fraction, and HH:MM[:SS]; other forms give NULL."""
-    units = "years?|yrs?|y|months?|mons?|weeks?|w|days?|d|hours?|hrs?|h|minutes?|mins?|m|seconds?|secs?|s"
-    shape = rf"(?i)^\s*(([+-]?\d+\s*({units})|[+-]?\d*\.\d+\s*(seconds?|secs?|s)|[+-]?\d+:\d+(:\d+(\.\d+)?)?)(\s+|$))+$"
-
-    def unit(names: str, number: str = r"[+-]?\d+", kind: str = "BIGINT") -> str:
-        pattern = rf"(?i)(?<![\d.])({number})\s*(?:{names})(?![a-z])"
-        return f"coalesce(try_cast(regexp_extract({v}, {f.string(pattern)}, 1) AS {kind}), 0)"
-
-    def clock(index: int, kind: str = "BIGINT") -> str:
-        pattern = r"(\d+):(\d+)(?::(\d+(?:\.\d+)?))?"
-        return f"coalesce(try_cast(regexp_extract({v}, {f.string(pattern)}, {index}) AS {kind}), 0)"
-
-    months = f"{unit('years?|yrs?|y')} * 12 + {unit('months?|mons?')}"
-    days = f"{unit('weeks?|w')} * 7 + {unit('days?|d')}"
-    seconds = unit("seconds?|secs?|s", r"[+-]?\d*\.?\d+", "DECIMAL(18,6)")
-    sign = f"IF({v} RLIKE '-\\\\d+:', -1, 1)"
-    time = (
-        f"{unit('hours?|hrs?|h')} * 3600000000 + {unit('minutes?|mins?|m')} * 60000000 "
-        f"+ CAST({seconds} * 1000000 AS BIGINT) + {sign} * ({clock(1)} * 3600000000 "
-        f"+ {clock(2)} * 60000000 + CAST({clock(3, 'DECIMAL(18,6)')} * 1000000 AS BIGINT))"
-    )
-    return f"IF({v} RLIKE {f.string(shape)}, {f.interval(months, days, time)}, NULL)"
 
 
 def canonical_json(x: str) -> str:

@@ -1,9 +1,9 @@
 """Which type becomes which: PostgreSQL's implicit conversions, common types and the types of numeric results.
 
-`numeric` without a precision is decimal(28, 10): 18 digits before the point and 10 after. Every numeric
+`numeric` without a precision is decimal(38, 10): 28 digits before the point and 10 after. Every numeric
 operation gives the exact value rounded half away from zero to that scale, where PostgreSQL keeps more digits of a
-quotient; a result that does not fit is NULL. Operands with a larger scale or more digits before the point (bigint
-among them) give decimal(38, s) instead, s the largest scale and at least 10, so that no digit of an operand is lost.
+quotient; a result that does not fit is NULL. Operands with a larger scale give decimal(38, s), s the largest scale. Sums of
+operands with more than 28 digits before the point keep the largest scale of the operands, even if it is below 10.
 """
 
 from __future__ import annotations
@@ -77,6 +77,8 @@ def common_type(types: Sequence[Type]) -> Type | None:
         return t.VARCHAR if types else None
     best = known[0]
     for other in known[1:]:
+        if other is best:  # long lists are of one type
+            continue
         if general(best) == general(other):
             best = _merge(best, other)
         elif is_implicit(best, other):
@@ -107,12 +109,17 @@ def as_numeric(type: Type) -> NumericType:
 
 def numeric_result(*types: Type) -> NumericType:
     """The numeric type of a result over those operands: see the module's text."""
+    scales = [as_numeric(x).scale for x in types if general(x) in LADDER]
+    return t.numeric(t.NUMERIC.precision, max(t.NUMERIC.scale, *scales, 0))
+
+
+def sum_result(*types: Type) -> NumericType:
+    """The numeric type of a sum or difference: as `numeric_result`, but no digit before the point is lost."""
+    result = numeric_result(*types)
     sizes = [as_numeric(x) for x in types if general(x) in LADDER]
-    whole = max((s.precision - s.scale for s in sizes), default=0)
-    scale = max(t.NUMERIC.scale, *(s.scale for s in sizes)) if sizes else t.NUMERIC.scale
-    if whole <= t.NUMERIC.precision - t.NUMERIC.scale and scale == t.NUMERIC.scale:
-        return t.NUMERIC
-    return t.numeric(38, scale)
+    if any(s.precision - s.scale > result.precision - result.scale for s in sizes):
+        return t.numeric(result.precision, max(s.scale for s in sizes))
+    return result
 
 
 def describe(type: Type) -> str:

@@ -13,8 +13,10 @@ from icestream.functions import casts, literals
 from icestream.functions.coercion import common_type, describe, is_assignable
 from icestream.functions.expressions import Call, Cast, Expr, Literal
 from icestream.functions.function import Function
+from icestream.functions.input_errors import TextInputError
 from icestream.functions.registry import REGISTRY
 from icestream.functions.resolve import Ambiguous, resolve
+from icestream.functions.text_input import Elements, parse_array
 from icestream.functions.trees import OPERATORS
 from icestream.types import ArrayType, Type
 
@@ -27,6 +29,16 @@ def result_type(function: Function, args: Sequence[Expr]) -> Type:
     """The type a call has."""
     result = function.result
     return result if isinstance(result, Type) else result([a.type for a in args])
+
+
+def make_array(elements: Elements, target: ArrayType) -> Expr:
+    """An array of constants."""
+    inner = target.element
+    items = (
+        make_array(e, inner) if isinstance(inner, ArrayType) else Literal(inner, e)
+        for e in elements
+    )
+    return Call(target, REGISTRY["array"][0], tuple(items))
 
 
 @dataclass(frozen=True)
@@ -69,6 +81,9 @@ class Conversions:
                 remedy="no overload takes these types; you may need a cast",
             )
         function, targets = found
+        widened = [literals.widen(a, x) or a for a, x in zip(args, targets, strict=True)]
+        if widened != list(args):
+            return self.resolve(overloads, name, widened, node)
         return function, tuple(self.coerce(a, x, node) for a, x in zip(args, targets, strict=True))
 
     @classmethod
@@ -121,22 +136,24 @@ class Conversions:
         return Cast(target, expr, implicit=True)
 
     def adapt(self, literal: Literal, target: Type, node: exp.Expression) -> Expr:
-        """An untyped literal as `target`; a text no array or interval can be read from is an error."""
-        if isinstance(target, ArrayType) and isinstance(literal.value, str):
-            items = literals.array_elements(literal.value)
-            if items is None:
-                raise self.malformed(target, literal, node)
-            elements = tuple(self.adapt(Literal(t.NULL, i), target.element, node) for i in items)
-            return Call(target, REGISTRY["array"][0], elements)
-        adapted = literals.adapt(literal, target)
-        if target == t.INTERVAL and literal.value is not None and adapted == Literal(target, None):
-            raise self.malformed(target, literal, node)
-        return adapted
+        """An untyped literal as `target`; a text that is no value of it is an error with a place."""
+        try:
+            if isinstance(target, ArrayType) and isinstance(literal.value, str):
+                return self.adapt_array(literal.value, target, node)
+            return literals.adapt(literal, target)
+        except TextInputError as error:
+            raise SqlError(
+                error.message, place=self.place_of(node), remedy=error.remedy, code=error.code
+            ) from None
 
-    def malformed(self, target: Type, literal: Literal, node: exp.Expression) -> SqlError:
-        """A constant that is not of the type its place asks for."""
-        text = f'invalid input syntax for type {describe(target)}: "{literal.value!s}"'
-        return SqlError(text, place=self.place_of(node))
+    def adapt_array(self, text: str, target: ArrayType, node: exp.Expression) -> Expr:
+        """The array that a text spells."""
+        if not literals.is_placeholder(text):
+            return make_array(parse_array(text, target), target)
+        if not text.startswith("{"):
+            return Cast(target, Literal(t.VARCHAR, text))
+        inner = self.adapt(Literal(t.NULL, text[1:-1]), target.element, node)
+        return Call(target, REGISTRY["array"][0], (inner,))
 
     def assign(self, expr: Expr, target: Type, node: exp.Expression, what: str) -> Expr:
         """The expression stored in a column (or condition) of type `target`: assignment casts are allowed."""
@@ -159,4 +176,7 @@ class Conversions:
             other = next(x for x in types if x != t.NULL and common_type([first, x]) is None)
             message = f"{what} types {describe(first)} and {describe(other)} cannot be matched"
             raise SqlError(message, place=self.place_of(node))
+        widened = [literals.widen(e, best) or e for e in exprs]
+        if widened != list(exprs):
+            return self.unify(widened, what, node)
         return tuple(self.coerce(e, best, node) for e in exprs)

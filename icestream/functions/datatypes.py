@@ -22,10 +22,10 @@ _SCALARS: dict[exp.DataType.Type, Type] = {
 def bind_type(node: exp.Expression, place: Place | None = None) -> Type:
     """The type, or an error that names it."""
     if not isinstance(node, exp.DataType):
-        raise NotSupportedError(f"type {node.sql('risingwave')}", place=place)
+        raise NotSupportedError(f"type {written(node)}", place=place)
     kind, params = node.this, node.expressions
     if kind == _D.DECIMAL:
-        sizes = [int(p.name) for p in params]
+        sizes = [_size(p, place) for p in params]
         if sizes and not (1 <= sizes[0] <= 38 and 0 <= sum(sizes[1:]) <= sizes[0]):
             raise NotSupportedError(
                 f"type numeric({','.join(map(str, sizes))})",
@@ -41,7 +41,7 @@ def bind_type(node: exp.Expression, place: Place | None = None) -> Type:
         return t.struct(*((_name(p.this), bind_type(p.args["kind"], place)) for p in params))
     if kind in _SCALARS:
         return _SCALARS[kind]
-    name = str(node.args.get("kind") or kind.value).strip('"').lower()
+    name = str(node.args.get("kind") or getattr(kind, "value", kind)).strip('"').lower()
     if known := t.scalar(name):
         return known
     if kind == _D.USERDEFINED:
@@ -50,16 +50,33 @@ def bind_type(node: exp.Expression, place: Place | None = None) -> Type:
             place=place,
             remedy=did_you_mean(name, t.scalar_names()),
         )
-    raise NotSupportedError(f"type {name}", place=place)
+    remedy = "use varchar: it holds the text of a uuid" if name == "uuid" else None
+    raise NotSupportedError(f"type {name}", place=place, remedy=remedy)
 
 
 def length_of(node: exp.Expression) -> int | None:
     """n of varchar(n), char(n) and timestamp(n)."""
     lengths = (_D.VARCHAR, _D.CHAR, _D.BPCHAR, _D.TIMESTAMP, _D.TIMESTAMPTZ)
     if isinstance(node, exp.DataType) and node.this in lengths and node.expressions:
-        return int(node.expressions[0].name)
+        return _size(node.expressions[0])
     return 1 if isinstance(node, exp.DataType) and node.this == _D.CHAR else None
+
+
+def _size(node: exp.Expression, place: Place | None = None) -> int:
+    """A number in the parentheses of a type."""
+    text = str(node.name)
+    if not text.isdecimal() or len(text) > 9:
+        raise SqlError(f"a type cannot have the size {text[:20]}", place=place, code="22023")
+    return int(text)
 
 
 def _name(node: exp.Expression) -> str:
     return str(node.name) if node.args.get("quoted") else str(node.name).lower()
+
+
+def written(tree: exp.Expression) -> str:
+    """A tree as SQL, for messages. sqlglot cannot write every tree that it has read."""
+    try:
+        return str(tree.sql("risingwave"))
+    except Exception:
+        return type(tree).__name__

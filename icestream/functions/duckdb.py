@@ -1,7 +1,7 @@
 """A bound expression as DuckDB SQL text, where the value is surely the one that Spark's text gives.
 
-What is not listed here raises `Unsure`: Spark answers then. So does it when DuckDB fails on what is listed (an
-overflow is an error there, and NULL here). Sums of floats depend on the order of rows, so they are left out; so are floats
+What is not listed here raises `Unsure`: Spark answers then. So does it when DuckDB fails on what is listed, and raises
+PostgreSQL's error. Sums of floats depend on the order of rows, so they are left out; so are floats
 as keys, because 0.0 and -0.0 are one key with two faces.
 """
 
@@ -13,6 +13,7 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
 from icestream import types as t
+from icestream.functions.datetime_input import is_common
 from icestream.functions.expressions import (
     AggregateCall,
     Call,
@@ -60,6 +61,11 @@ _WIDENED = (t.SMALLINT, t.INTEGER, t.BIGINT)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 QUOTIENT = 18
 """Digits that Spark has after the point of a quotient of numerics, before it is rounded to the result's ten."""
+
+
+SETTINGS = {"disabled_optimizers": "top_n_window_elimination,deliminator"}
+"""Settings of every DuckDB connection, without two optimizers of DuckDB 1.5 that give wrong rows. The first turns
+`row_number() … = 1` over no rows into one row of NULLs. The second loses rows of EXISTS with several inequalities."""
 
 
 class Unsure(Exception):
@@ -119,7 +125,8 @@ class Expressions:
             return cast(f"{name}({', '.join(cast(x, expr.type) for x in texts)})", expr.type)
         kinds = {a.type for a in args}
         if kinds <= set(t.INTEGERS) and len(args) == 2 and name in _ARITHMETIC and len(kinds) == 1:
-            return cast(f"({texts[0]} {_ARITHMETIC[name]} {texts[1]})", expr.type)
+            below = _not_zero(texts[1]) if name in ("/", "%") else texts[1]
+            return cast(f"({texts[0]} {_ARITHMETIC[name]} {below})", expr.type)
         if kinds <= set(t.FLOATS) and len(args) == 2 and name in ("+", "-", "*"):
             return cast(f"({texts[0]} {name} {texts[1]})", expr.type)
         if len(args) == 1 and name in ("-", "abs") and expr.type in (*t.INTEGERS, *t.FLOATS):
@@ -147,7 +154,7 @@ class Expressions:
             return cast(f"({texts[0]} * {texts[1]})", result)
         if name == "/" and result.scale == t.NUMERIC.scale:
             above, below = (_unscaled(cast(x, result), result.scale) for x in texts)
-            return _ratio(above, f"nullif({below}, 0)", QUOTIENT, result)
+            return _ratio(above, _not_zero(below), QUOTIENT, result)
         raise Unsure(name)
 
     def rounded(self, result: NumericType, args: Sequence[Expr], texts: Sequence[str]) -> str:
@@ -267,19 +274,16 @@ class Expressions:
         if name in ("bool_and", "bool_or", "every") and not expr.distinct:
             return made("bool_or" if name == "bool_or" else "bool_and", text)
         if name == "sum" and (kind in _WIDENED or isinstance(kind, NumericType)):
-            if isinstance(kind, NumericType) and kind.precision >= LIMIT:
-                raise Unsure("a sum that may be too large unnoticed")
-            return cast(made("sum", text), expr.type)
+            return cast(made("sum", _summand(text, kind)), expr.type)
         if name == "avg" and not expr.distinct and isinstance(expr.type, NumericType):
-            return self.mean(made("sum", text), made("count", text), kind, expr.type)
+            total = made("sum", _summand(text, kind))
+            return self.mean(total, made("count", text), kind, expr.type)
         raise Unsure(name)
 
     def mean(self, total: str, count: str, kind: Type, result: NumericType) -> str:
         """The exact sum, divided once."""
         scale = kind.scale if isinstance(kind, NumericType) else 0
-        if result.scale != t.NUMERIC.scale or (
-            isinstance(kind, NumericType) and kind.precision > t.NUMERIC.precision
-        ):
+        if result.scale != t.NUMERIC.scale:
             raise Unsure("avg")
         return _ratio(
             _unscaled(total, scale), f"nullif({count}, 0)::HUGEINT", QUOTIENT - scale, result
@@ -355,6 +359,8 @@ def literal(expr: Literal) -> str:
         case str():
             if type in (t.VARCHAR, t.NULL):
                 return string(value)
+            if type in (t.DATE, t.TIMESTAMP, t.TIMESTAMPTZ) and not is_common(value):
+                raise Unsure("a year before 1 or after 9999")
             if type == t.DATE:
                 return f"CAST({string(value)} AS DATE)"
             if type in (t.TIMESTAMP, t.TIMESTAMPTZ):
@@ -388,10 +394,24 @@ def _unscaled(text: str, scale: int) -> str:
     return f"CAST({text} * {factor} AS HUGEINT)" if scale else f"CAST({text} AS HUGEINT)"
 
 
-LIMIT = 38
-"""Digits of the largest numeric."""
+def _not_zero(text: str) -> str:
+    """A divisor. DuckDB itself gives NULL for a quotient by zero."""
+    return f"CASE WHEN {text} = 0 THEN error('division by zero') ELSE {text} END"
+
+
+SUMMED = 28
+"""Digits of a number that can be summed ten billion times: larger sums may overflow unnoticed."""
 LONG = 4_000
 """Characters of an operand that is written more than once."""
+
+
+def _summand(text: str, type: Type) -> str:
+    """A value to be summed. One that is too large is an error."""
+    if not isinstance(type, NumericType) or type.precision <= SUMMED:
+        return text
+    if type.scale >= SUMMED:
+        raise Unsure("a sum that may be too large unnoticed")
+    return cast(text, t.numeric(SUMMED, type.scale))
 
 
 def _ratio(above: str, below: str, power: int, result: NumericType) -> str:

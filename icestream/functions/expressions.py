@@ -220,9 +220,11 @@ class WindowCall(Expr):
 
 def walk(expr: Expr) -> Iterator[Expr]:
     """The expression and everything below it, parents first."""
-    yield expr
-    for child in expr.children():
-        yield from walk(child)
+    left = [expr]
+    while left:
+        yield (found := left.pop())
+        if children := found.children():
+            left.extend(reversed(children))
 
 
 def columns_used(expr: Expr) -> tuple[ColumnRef, ...]:

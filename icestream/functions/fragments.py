@@ -6,14 +6,16 @@ does not grow exponentially.
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable, Sequence
 
 from icestream.functions.expressions import Interval
 
+_VARIABLE = re.compile(r"\b_v\d+\b")
 DAY_MICROS = "86400000000L"
 _SIMPLE = re.compile(
-    r"`(?:[^`]|``)*`(?:\.`(?:[^`]|``)*`)*|-?[0-9.]+[A-Z]{0,2}|'(?:[^'\\]|\\.){0,40}'|_v\d+|TRUE|FALSE|(?:DATE|TIMESTAMP|TIMESTAMP_NTZ) '[^']*'"
+    r"`(?:[^`]|``)*`(?:\.`(?:[^`]|``)*`)*|-?[0-9.]+[A-Z]{0,2}|'(?:[^'\\]|\\.){0,40}'|_[ve]\d+|TRUE|FALSE|(?:DATE|TIMESTAMP|TIMESTAMP_NTZ) '[^']*'"
     r"|CAST\(-?[0-9.]+(?:BD)? AS [^()]*(?:\([^()]*\))?\)"
     r"|named_struct\('months', -?\d+, 'days', -?\d+, 'microseconds', -?\d+L\)"
     r"|CAST\(NULL AS [^()]*(?:\([^()]*\))?\)"
@@ -21,9 +23,12 @@ _SIMPLE = re.compile(
 
 
 def string(value: str) -> str:
-    """A string literal. `${` would be a variable for Spark, and a backslash starts an escape."""
+    """A string literal. `${` would be a variable for Spark, and a backslash starts an escape.
+
+    `\\u0000` and not `\\0` for a NUL: digits may follow, which would make it another octal escape.
+    """
     escaped = value.replace("\\", "\\\\").replace("'", "\\'").replace("${", "\\u0024{")
-    return f"'{escaped}'".replace("\n", "\\n").replace("\r", "\\r").replace("\x00", "\\0")
+    return f"'{escaped}'".replace("\n", "\\n").replace("\r", "\\r").replace("\x00", "\\u0000")
 
 
 def once(args: Sequence[str], make: Callable[[Sequence[str]], str]) -> str:
@@ -32,8 +37,8 @@ def once(args: Sequence[str], make: Callable[[Sequence[str]], str]) -> str:
     Spark SQL has no LET inside an expression: a lambda over a one-element array is the same thing.
     """
     heavy = [i for i, a in enumerate(args) if not _SIMPLE.fullmatch(a)]
-    # With marks in place of the arguments: one argument may well be part of another.
-    marks = [f"_arg{i}_" if i in heavy else a for i, a in enumerate(args)]
+    # Count with marks in place of the arguments: one argument may be part of another. No rendered text has a NUL in it.
+    marks = [f"\x00{i}\x00" if i in heavy else a for i, a in enumerate(args)]
     repeated = make(marks) if heavy else ""
     body = make(args)
     if not any(repeated.count(marks[i]) > 1 for i in heavy):
@@ -46,9 +51,11 @@ def once(args: Sequence[str], make: Callable[[Sequence[str]], str]) -> str:
 
 
 def fresh(count: int, *texts: str) -> list[str]:
-    """Names of lambda variables that none of the texts uses."""
-    used = max((int(n) for text in texts for n in re.findall(r"\b_v(\d+)\b", text)), default=0)
-    return [f"_v{used + 1 + k}" for k in range(count)]
+    """Names of lambda variables that none of the texts uses: the first free ones, so that numbers stay small, whatever
+    literals hold."""
+    used = {name for text in texts for name in _VARIABLE.findall(text)}
+    free = (name for k in itertools.count(1) if (name := f"_v{k}") not in used)
+    return list(itertools.islice(free, count))
 
 
 def each(array: str, make: Callable[[str], str], how: str = "transform") -> str:

@@ -12,6 +12,7 @@ from icestream import types as t
 from icestream.errors import NotSupportedError, SqlError
 from icestream.functions.coercion import describe
 from icestream.functions.conversions import Conversions, result_type
+from icestream.functions.datatypes import written
 from icestream.functions.expressions import (
     AggregateCall,
     Bound,
@@ -94,9 +95,7 @@ class Groups(Conversions):
         """percentile_cont(…) WITHIN GROUP (ORDER BY …): the ordered value is the last argument."""
         called = call_of(node.this)
         if called is None or called[0] not in REGISTRY:
-            raise NotSupportedError(
-                f"the expression {node.sql('risingwave')}", place=self.place_of(node)
-            )
+            raise NotSupportedError(f"the expression {written(node)}", place=self.place_of(node))
         name, args = called
         sorts = tuple(self.sort(o) for o in node.expression.expressions)
         bound = [*(self.visit(a) for a in args), *(s.expr for s in sorts)]

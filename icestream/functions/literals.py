@@ -4,34 +4,20 @@ from __future__ import annotations
 
 import math
 import re
-from datetime import UTC, datetime
-from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
+import uuid
+from decimal import ROUND_HALF_UP, Context, Decimal
 
 from icestream import types as t
 from icestream.errors import SqlError
-from icestream.functions.expressions import Cast, Expr, Interval, Literal
+from icestream.functions.expressions import Cast, Expr, Literal
+from icestream.functions.text_input import parse_text
 from icestream.types import Type
 
-_MICROS = {
-    "microsecond": 1, "us": 1, "usec": 1, "millisecond": 1000, "ms": 1000, "msec": 1000,
-    "second": 10**6, "sec": 10**6, "s": 10**6, "minute": 60 * 10**6, "min": 60 * 10**6, "m": 60 * 10**6,
-    "hour": 3600 * 10**6, "hr": 3600 * 10**6, "h": 3600 * 10**6,
-}  # fmt: skip
-_DAYS = {"day": 1, "d": 1, "week": 7, "w": 7}
-_MONTHS = {
-    "month": 1, "mon": 1, "year": 12, "yr": 12, "y": 12, "decade": 120, "dec": 120,
-    "century": 1200, "cent": 1200, "c": 1200, "millennium": 12000, "mil": 12000,
-}  # fmt: skip
-_PLURALS = {"centuries": "century", "millennia": "millennium", "decades": "decade", "secs": "sec"}
 DIGITS = 38
 """The digits that the largest numeric has."""
-_TOKEN = re.compile(
-    r"\s*(?:([+-]?\d+):(\d+)(?::(\d+(?:\.\d*)?))?|([+-]?(?:\d+\.?\d*|\.\d+))\s*([a-z]*))", re.I
-)
-_ISO = re.compile(
-    r"([+-]?)P(?=.)(?:([+-]?[\d.]+)Y)?(?:([+-]?[\d.]+)M)?(?:([+-]?[\d.]+)W)?(?:([+-]?[\d.]+)D)?"
-    r"(?:T(?:([+-]?[\d.]+)H)?(?:([+-]?[\d.]+)M)?(?:([+-]?[\d.]+)S)?)?$"
-)
+_PLAIN_NUMBER = r"[+-]?(?:[0-9]{1,38}\.?[0-9]{0,38}|\.[0-9]{1,38})"
+PLACEHOLDER = f"\x01{uuid.uuid4().hex}$"
+"""Begins the text that stands for a parameter while its type is looked for. No client can write it."""
 
 
 def number(text: str) -> Literal:
@@ -58,27 +44,45 @@ def numeric_type(value: Decimal) -> Type:
     _, digits, exponent = value.as_tuple()
     scale = max(0, -int(exponent))
     whole = max(0, len(digits) + int(exponent))
-    if whole <= 18 and scale <= 10:
+    if whole <= t.NUMERIC.precision - t.NUMERIC.scale and scale <= t.NUMERIC.scale:
         return t.NUMERIC
     return t.numeric(min(DIGITS, whole + scale) or 1, scale)
 
 
 def adapt(literal: Literal, target: Type) -> Expr:
-    """An untyped literal where `target` is wanted. A text that does not convert gives NULL, as a column would."""
-    value = literal.value
-    if value is None:
+    """An untyped literal where the scalar type `target` is wanted, or `TextInputError`."""
+    if literal.value is None:
         return Literal(target, None)
-    text = str(value)
-    if target == t.VARCHAR:
-        return Literal(t.VARCHAR, text)
-    if target == t.INTERVAL:
-        return Literal(t.INTERVAL, interval(text))
-    if target in t.INTEGERS and re.fullmatch(r"\s*[+-]?\d+\s*", text):
-        whole = int(text)
-        return Literal(target, whole if _in_range(whole, target) else None)
-    if target in _MOMENTS and (moment := _moment(text, target)):
-        return Literal(target, moment)
-    return Cast(target, Literal(t.VARCHAR, text))
+    text = str(literal.value)
+    if is_placeholder(text) and target != t.VARCHAR:
+        return Cast(target, Literal(t.VARCHAR, text))
+    return Literal(target, parse_text(text, target))
+
+
+def widen(literal: Expr, target: Type) -> Literal | None:
+    """The number of an untyped literal in its own type, where `target` would round it or has no room for it.
+
+    PostgreSQL compares texts as plain numerics: price = '1.555' is false, whatever the scale of price is.
+    """
+    if not (isinstance(literal, Literal) and literal.type == t.NULL and literal.value):
+        return None
+    text = str(literal.value).strip()
+    if not isinstance(target, t.NumericType) or not re.fullmatch(_PLAIN_NUMBER, text):
+        return None
+    exact = Decimal(text)
+    unit = Decimal(1).scaleb(-target.scale)
+    if (
+        exact.adjusted() < target.precision - target.scale
+        and exact.quantize(unit, context=Context(prec=100)) == exact
+    ):
+        return None
+    written = number(text.lstrip("+-"))
+    return negated(written) if text.startswith("-") else written
+
+
+def is_placeholder(text: str) -> bool:
+    """Whether a text stands for a parameter."""
+    return text.removeprefix("{").startswith(PLACEHOLDER)
 
 
 def retyped(literal: Literal, target: Type) -> Literal | None:
@@ -102,6 +106,9 @@ def negated(literal: Literal) -> Literal | None:
         or not isinstance(value, int | float | Decimal)
     ):
         return None
+    # Not -value: that rounds to 28 digits.
+    if isinstance(value, Decimal):
+        return Literal(literal.type, value.copy_negate() if value else value)  # no numeric is -0
     return Literal(literal.type, -value)
 
 
@@ -110,111 +117,3 @@ _BITS = {t.SMALLINT: 15, t.INTEGER: 31, t.BIGINT: 63}
 
 def _in_range(value: int, target: Type) -> bool:
     return -1 << _BITS[target] <= value < 1 << _BITS[target]
-
-
-_MOMENTS = (t.DATE, t.TIMESTAMP, t.TIMESTAMPTZ)
-
-
-def _moment(text: str, target: Type) -> str | None:
-    """A plain ISO date or timestamp in the form Spark's literals take; other forms are converted by Spark."""
-    if not re.fullmatch(
-        r"\d{4}-\d\d-\d\d([ T]\d\d:\d\d(:\d\d(\.\d{1,6})?)?([+-]\d\d(:\d\d)?|Z)?)?", text
-    ):
-        return None
-    try:
-        value = datetime.fromisoformat(text)
-    except ValueError:
-        return None
-    if target == t.DATE:
-        return value.date().isoformat()
-    if target == t.TIMESTAMPTZ and value.tzinfo:
-        value = value.astimezone(UTC)
-    return value.replace(tzinfo=None).isoformat(" ")
-
-
-def decimal(text: str) -> Decimal | None:
-    """The number a text spells, or None."""
-    try:
-        return Decimal(text)
-    except InvalidOperation:
-        return None
-
-
-def interval(text: str, unit: str | None = None) -> Interval | None:
-    """An interval in PostgreSQL's verbose, SQL or ISO form, or None. `unit` is that of INTERVAL '5' DAY."""
-    source = text.strip()
-    if iso := _ISO.match(source):
-        return _iso(iso)
-    ago = bool(re.search(r"\bago\s*$", source, re.I))
-    source = re.sub(r"\bago\s*$", "", re.sub(r"^@\s*", "", source), flags=re.I).strip()
-    months = days = micros = Decimal(0)
-    at = 0
-    while at < len(source):
-        match = _TOKEN.match(source, at)
-        if not match or match.end() == at:
-            return None
-        hours, minutes, seconds, amount, name = match.groups()
-        if hours is not None:
-            clock = abs(Decimal(hours)) * 3600 + Decimal(minutes) * 60 + Decimal(seconds or 0)
-            micros += (-clock if hours.startswith("-") else clock) * 10**6
-        else:
-            word = _singular((name or unit or "second").lower())
-            value = Decimal(amount)
-            if word in _MONTHS:
-                months += value * _MONTHS[word]
-            elif word in _DAYS:
-                days += value * _DAYS[word]
-            elif word in _MICROS:
-                micros += value * _MICROS[word]
-            else:
-                return None
-        at = match.end()
-    if not source:
-        return None
-    sign = -1 if ago else 1
-    return _spill(sign * months, sign * days, sign * micros)
-
-
-def _singular(word: str) -> str:
-    if word in _PLURALS:
-        return _PLURALS[word]
-    known = _MONTHS.keys() | _DAYS.keys() | _MICROS.keys()
-    return word[:-1] if word.endswith("s") and word not in known else word
-
-
-def _iso(match: re.Match[str]) -> Interval:
-    sign = -1 if match.group(1) == "-" else 1
-    y, mo, w, d, h, mi, s = (sign * Decimal(g or 0) for g in match.groups()[1:])
-    return _spill(y * 12 + mo, w * 7 + d, (h * 3600 + mi * 60 + s) * 10**6)
-
-
-def _spill(months: Decimal, days: Decimal, micros: Decimal) -> Interval:
-    """Fractions move down: a month is 30 days, a day 24 hours."""
-    whole_months = int(months)
-    days += (months - whole_months) * 30
-    whole_days = int(days)
-    micros += (days - whole_days) * 86_400_000_000
-    return Interval(whole_months, whole_days, int(micros.to_integral_value()))
-
-
-def array_elements(text: str) -> list[str | None] | None:
-    """The elements of a one-dimensional '{a,"b c",NULL}', or None if it is not one."""
-    source = text.strip()
-    if not (source.startswith("{") and source.endswith("}")):
-        return None
-    inner = source[1:-1].strip()
-    if not inner:
-        return []
-    item = r'\s*(?:"((?:[^"\\]|\\.)*)"|([^",{}\\]*?))\s*'
-    if not re.fullmatch(rf"{item}(?:,{item})*", inner):
-        return None
-    out: list[str | None] = []
-    for match in re.finditer(rf"{item}(?:,|$)", inner):
-        if match.group(0) == "" and match.start() == len(inner) and not inner.endswith(","):
-            break
-        quoted, plain = match.groups()
-        if quoted is not None:
-            out.append(re.sub(r"\\(.)", r"\1", quoted))
-        else:
-            out.append(None if plain.upper() == "NULL" else plain)
-    return out

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from icestream import types as t
-from icestream.functions.coercion import numeric_result
+from icestream.functions.coercion import numeric_result, sum_result
 from icestream.functions.expressions import Expr, Literal
 from icestream.functions.function import Function, Rows, Template
 from icestream.types import NumericType, Type, spark_type
 
+LIMIT = 38
+"""Digits of Spark's decimals."""
 I2, I4, I8, N, F4, F8 = t.SMALLINT, t.INTEGER, t.BIGINT, t.NUMERIC, t.REAL, t.DOUBLE
 
 
@@ -41,7 +43,13 @@ def _sum(name: str) -> Rows:
         Function(symbol, (I4, I4), I4, plain, fallible=True),
         Function(symbol, (I8, I8), I8, plain, fallible=True),
         Function(
-            symbol, (N, N), numeric, lambda a, e: _fit(f"{name}({a[0]}, {a[1]})", e), fallible=True
+            symbol,
+            (N, N),
+            lambda ts: sum_result(*ts),
+            lambda a, e: (
+                f"try_cast({name}({a[0]}, {a[1]}) AS {spark_type(sum_result(*(x.type for x in e)))})"
+            ),
+            fallible=True,
         ),
         *_floats(symbol, f"({{0}} {symbol} {{1}})"),
     )
@@ -61,11 +69,17 @@ def _floats(symbol: str, text: str) -> Rows:
 
 def _multiply(a: Sequence[str], e: Sequence[Expr]) -> str:
     x, y = _decimal(e[0]), _decimal(e[1])
-    if x.scale + y.scale <= 20:
-        return _fit(f"try_multiply({a[0]}, {a[1]})", e)
     result = numeric_result(x, y)
+    direct, scale = _fit(f"try_multiply({a[0]}, {a[1]})", e), x.scale + y.scale
+    if x.precision + y.precision < LIMIT or scale <= result.scale:
+        return direct
+    split = _multiply_parts(a, x, y, result)
+    return f"coalesce({direct}, {split})" if scale < LIMIT else split
 
-    # Spark would leave too few digits before the point: multiply whole and fractional parts apart.
+
+def _multiply_parts(a: Sequence[str], x: NumericType, y: NumericType, result: NumericType) -> str:
+    """Spark leaves too few digits before the point of a large product: multiply whole and fractional parts apart."""
+
     def parts(v: str, n: NumericType) -> tuple[str, str]:
         whole = f"CAST(IF({v} < 0, ceil({v}), floor({v})) AS DECIMAL({max(1, n.precision - n.scale)},0))"
         return whole, f"CAST({v} - {whole} AS DECIMAL({n.scale},{n.scale}))"
@@ -85,7 +99,24 @@ def _multiply(a: Sequence[str], e: Sequence[Expr]) -> str:
 def _divide(a: Sequence[str], e: Sequence[Expr]) -> str:
     scale = numeric_result(*(x.type for x in e)).scale
     x, y = (f"try_cast({v} AS DECIMAL(38,{scale}))" for v in a)
-    return _fit(f"try_divide({x}, {y})", e)
+    above, below = _decimal(e[0]), _decimal(e[1])
+    return divide(x, y, numeric_result(above, below), above.precision - above.scale + below.scale)
+
+
+def divide(x: str, y: str, result: NumericType, digits: int) -> str:
+    """A quotient of two decimals of the result's type. `digits` is how many it may have before the point.
+
+    Spark's has 20 of them. Larger quotients have small divisors, and with a narrower divisor Spark leaves more digits
+    before the point.
+    """
+    spark = spark_type(result)
+    texts = [f"try_cast(try_divide({x}, {y}) AS {spark})"]
+    if result == N and digits > 20:
+        texts += [
+            f"try_cast(try_divide({x}, try_cast({y} AS DECIMAL({narrow},10))) AS {spark})"
+            for narrow in (18, 14, 12, 11)
+        ]
+    return f"coalesce({', '.join(texts)})" if len(texts) > 1 else texts[0]
 
 
 def _whole_divide(spark: str) -> str:
@@ -97,10 +128,12 @@ _BIG_DIVIDE = "CASE WHEN {1} = -1 THEN try_subtract(0L, {0}) ELSE {0} div nullif
 
 
 def _numeric_div(a: Sequence[str], e: Sequence[Expr]) -> str:
-    scale = numeric_result(*(x.type for x in e)).scale
-    x, y = (f"try_cast({v} AS DECIMAL(38,{scale}))" for v in a)
+    result = numeric_result(*(x.type for x in e))
+    x, y = (f"try_cast({v} AS DECIMAL(38,{result.scale}))" for v in a)
+    above, below = _decimal(e[0]), _decimal(e[1])
     # the exact remainder first: a rounded quotient could cross a whole number
-    exact = f"try_divide(try_subtract({x}, try_mod({x}, {y})), {y})"
+    whole = f"try_subtract({x}, try_mod({x}, {y}))"
+    exact = divide(whole, y, result, above.precision - above.scale + below.scale)
     return _fit(f"round({exact})", e)
 
 

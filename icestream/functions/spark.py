@@ -1,17 +1,19 @@
 """A bound expression as Spark SQL text.
 
 The text assumes the engine's session: ANSI on, UTC, case-sensitive names, exact decimals. Its Spark type is
-`types.spark_type(expr.type)`. Every identifier is quoted. `now` is the text that stands for the batch time.
+`types.spark_type(expr.type)`. Every identifier is quoted. `now` is the text that stands for the batch time. `failures` says
+what happens where PostgreSQL raises an error; without it the value is NULL.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
 
 from icestream import types as t
 from icestream.functions import casts
+from icestream.functions import expression_errors as errors
 from icestream.functions import fragments as f
 from icestream.functions.expressions import (
     AggregateCall,
@@ -29,35 +31,41 @@ from icestream.functions.expressions import (
     Sort,
     Variable,
     WindowCall,
+    columns_used,
 )
 from icestream.functions.function import Function
 from icestream.types import NumericType, StructType, backtick, spark_type
 
-NOW = "{now}"  # what impure templates write; replaced by the caller's text
 
-
-def render(expr: Expr, *, now: str | None = None) -> str:
+def render(expr: Expr, *, now: str | None = None, failures: errors.Failures | None = None) -> str:
     """The Spark SQL text of a bound expression. Without `now`, now() is Spark's own current_timestamp()."""
-    text = _Renderer().visit(expr)
-    return text.replace(NOW, now or "current_timestamp()") if NOW in text else text
+    return _Renderer(now or "current_timestamp()", failures).visit(expr)
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Renderer:
+    now: str
+    failures: errors.Failures | None = None
+    elements: dict[str, str] = field(default_factory=dict)
+    """The lambda parameters that stand for the elements of the `Quantified` conditions around."""
+    made: int = 0
+
     def visit(self, expr: Expr) -> str:
+        if self.failures is not None and errors.is_fallible(expr):
+            return self.guarded(expr, self.failures)
         match expr:
             case ColumnRef(name=name, qualifier=qualifier):
                 return f"{backtick(qualifier)}.{backtick(name)}" if qualifier else backtick(name)
             case Variable(name=name):
-                return name
+                return self.elements[name]
             case Literal():
                 return literal(expr)
             case Call(type=built, function=function, args=()) if function.name == "array":
                 return f"CAST(array() AS {spark_type(built)})"
             case Call(function=function, args=args):
                 return self.call(function, args)
-            case Cast():
-                return self.cast(expr)
+            case Cast(arg=arg):
+                return self.cast(expr, self.visit(arg))
             case Case(whens=whens, default=default):
                 arms = " ".join(f"WHEN {self.visit(c)} THEN {self.visit(v)}" for c, v in whens)
                 return f"CASE {arms} ELSE {self.visit(default)} END"
@@ -75,12 +83,32 @@ class _Renderer:
                 return self.window(expr)
         raise AssertionError(f"no Spark text for {type(expr).__name__}")
 
-    def call(self, function: Function, args: Sequence[Expr]) -> str:
-        return apply(function, [self.visit(a) for a in args], args)
+    def guarded(self, root: Expr, failures: errors.Failures) -> str:
+        """The largest part of the expression that fails as one, with one guard around it."""
+        leaves = errors.leaves_of(root)
 
-    def cast(self, expr: Cast) -> str:
+        def make(texts: Sequence[str]) -> str:
+            known = dict(zip(leaves, texts, strict=True))
+
+            def text(expr: Expr) -> str:
+                if expr in known:
+                    return known[expr]
+                args = [text(child) for child in expr.children()]
+                if isinstance(expr, Call):
+                    return apply(expr.function, args, expr.args, self.now)
+                assert isinstance(expr, Cast)
+                return self.cast(expr, args[0])
+
+            return errors.guard(root, texts, text, failures)
+
+        return f.once([self.visit(leaf) for leaf in leaves], make)
+
+    def call(self, function: Function, args: Sequence[Expr]) -> str:
+        return apply(function, [self.visit(a) for a in args], args, self.now)
+
+    def cast(self, expr: Cast, arg: str) -> str:
         text = f.once(
-            (self.visit(expr.arg),),
+            (arg,),
             lambda a: casts.convert(a[0], expr.arg.type, expr.type) or "",
         )
         if expr.length is None:
@@ -90,12 +118,22 @@ class _Renderer:
         return casts.round_seconds(text, expr.type, expr.length)
 
     def quantified(self, expr: Quantified) -> str:
-        array, condition = self.visit(expr.array), self.visit(expr.condition)
-        (name,) = f.fresh(1, array, condition)
-        condition = condition.replace(expr.variable.name, name)
+        array, name = self.visit(expr.array), self.name_element(expr.condition)
+        around = dict(self.elements)
+        self.elements[expr.variable.name] = name
+        condition = self.visit(expr.condition)
+        self.elements = around
         if expr.every:
             return f"(NOT exists({array}, {name} -> NOT ({condition})))"
         return f"exists({array}, {name} -> {condition})"
+
+    def name_element(self, condition: Expr) -> str:
+        """A name for a lambda parameter. Spark prefers it to a column of the same name, quoted or not."""
+        columns = {n for c in columns_used(condition) for n in (c.name, c.qualifier)}
+        self.made += 1
+        while f"_e{self.made}" in columns:
+            self.made += 1
+        return f"_e{self.made}"
 
     def sort(self, sort: Sort) -> str:
         text = self.visit(sort.expr)
@@ -134,11 +172,14 @@ class _Renderer:
         return f"{self.visit(bound.offset)} {bound.side.upper()}"
 
 
-def apply(function: Function, args: Sequence[str], exprs: Sequence[Expr]) -> str:
-    """A function's template on rendered arguments, each evaluated once."""
+def apply(function: Function, args: Sequence[str], exprs: Sequence[Expr], now: str) -> str:
+    """A function's template on rendered arguments, each evaluated once. `now` stands for the batch time.
+
+    Formatting puts the arguments in as they are: nothing looks for placeholders inside them.
+    """
     template = function.spark
     if isinstance(template, str):
-        return f.once(args, lambda a: template.format(*a, now=NOW))
+        return f.once(args, lambda a: template.format(*a, now=now))
     return f.once(args, lambda a: template(a, exprs))
 
 
@@ -162,7 +203,7 @@ def literal(expr: Literal) -> str:
             return f"CAST('{value!r}' AS {spark})"
         case Decimal():
             return f"CAST({value:f}BD AS {spark})"
-    suffix = {t.BIGINT: "L", t.SMALLINT: "S"}.get(expr.type, "")
+    suffix = {t.BIGINT: "L", t.TIME: "L", t.SMALLINT: "S"}.get(expr.type, "")
     if value == -(2**63) or (value == -(2**31) and expr.type == t.INTEGER):
         return f"CAST('{value}' AS {spark})"
     if isinstance(expr.type, NumericType) or expr.type in t.FLOATS:

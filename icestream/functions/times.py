@@ -176,7 +176,7 @@ def _of_interval(name: str, x: str) -> str:
 
 def _extract(a: Sequence[str], e: Sequence[Expr]) -> str:
     name = required(e[0], "extract of a field")
-    return f"try_cast({extract_from(name, a[1], e[1].type)} AS DECIMAL(28,10))"
+    return f"try_cast({extract_from(name, a[1], e[1].type)} AS DECIMAL(38,10))"
 
 
 # -- truncation -----------------------------------------------------------------------------------
@@ -395,8 +395,8 @@ ROWS: Rows = (
     _row("timezone", (TEXT, TZ), TS, lambda a, e: _zoned(a[1], _zone(a[0], e[0])), None, True),
     _row("age", (TS, TS), SPAN, _age),
     _row("age", (TZ, TZ), SPAN, _age),
-    Function("age", (TS,), SPAN, lambda a, e: _age(["CAST({now} AS DATE)", a[0]], e), pure=False),
-    Function("age", (TZ,), SPAN, lambda a, e: _age(["CAST({now} AS DATE)", a[0]], e), pure=False),
+    Function("age", (TS,), SPAN, _age(("CAST({now} AS DATE)", "{0}"), ()), pure=False),
+    Function("age", (TZ,), SPAN, _age(("CAST({now} AS DATE)", "{0}"), ()), pure=False),
     _row("justify_hours", (SPAN,), SPAN, _justify_hours),
     _row("justify_days", (SPAN,), SPAN, _justify_days),
     _row("justify_interval", (SPAN,), SPAN, _justify_interval),

@@ -82,7 +82,6 @@ _NOT_ARGUMENTS = {
     "safe",
     "coalesce",
     "typed",
-    "zone",
 }
 
 

@@ -10,6 +10,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from icestream.connectors import kafka_options
+from icestream.connectors.iceberg_options import (
+    check_table_name,
+    foreign_scheme,
+    sqlite_file,
+)
 from icestream.errors import NotSupportedError, Place, SqlError
 from icestream.kafka_connect import keys
 from icestream.sql.environment import resolve
@@ -148,6 +153,7 @@ def _destinations(settings: Settings, *, embedded: bool) -> tuple[Destination, .
             raise SqlError(
                 f"iceberg.tables: {table!r} is not namespace.table", place=place, remedy="db.orders"
             )
+        check_table_name(parts, "iceberg.tables", place)
         if embedded and parts[0] in OWN_NAMESPACES:
             raise SqlError(
                 f"iceberg.tables: {table} would be the engine's own", place=place,
@@ -279,8 +285,8 @@ def _catalog(settings: Settings) -> dict[str, str] | None:
 def _check_places(settings: Settings, properties: Mapping[str, str]) -> None:
     """Warehouses and addresses that the packages at hand can open."""
     kind, warehouse = properties["type"], properties.get("warehouse", "")
-    scheme = warehouse.partition("://")[0].lower() if "://" in warehouse else ""
-    if kind != "rest" and scheme not in ("", "file", "s3", "s3a", "hdfs"):
+    scheme = foreign_scheme(warehouse)
+    if kind != "rest" and scheme is not None:
         raise NotSupportedError(
             f"iceberg.catalog.warehouse on {scheme}://",
             place=settings.place("iceberg.catalog.warehouse"),
@@ -300,6 +306,7 @@ def _check_places(settings: Settings, properties: Mapping[str, str]) -> None:
             place=settings.place("iceberg.catalog.uri"),
             remedy="jdbc:sqlite:/path/catalog.db",
         )
+    sqlite_file(properties["uri"], settings.place("iceberg.catalog.uri"))
     name = settings.string("iceberg.catalog")
     if name in ("lake", "spark_catalog") or not re.fullmatch(r"[\w-]+", name):
         raise SqlError(

@@ -152,7 +152,7 @@ def _at_once(payloads: pa.BinaryArray, reading: Reading, seen: Seen) -> bool:
             return False
         _, _, table = found
         table.validate(full=True)  # Arrow has been seen to give a struct's new field too few rows
-    except (pa.ArrowException, OverflowError):
+    except Exception:  # the records are looked at one by one then
         return False
     if reading.schemas is None and {"schema", "payload"} <= set(table.column_names):
         return False
@@ -201,10 +201,10 @@ def _record(payload: bytes, reading: Reading, seen: Seen) -> None:
         value, schema = reading.payload(blocks.text_of(payload))
         if value is not None and not isinstance(value, dict):
             raise ValueError("not an object")
-    except (ValueError, RecursionError):
+        if not reading.wants(value, schema):
+            return
+    except Exception:  # a dead letter, whatever is wrong with it
         seen.bad += 1
-        return
-    if not reading.wants(value):
         return
     if schema is None:
         _value(value, seen.records)
@@ -280,6 +280,11 @@ _TYPES = {
     "bytes": t.BYTEA, "string": t.VARCHAR,
 }  # fmt: skip
 MAX_PRECISION = 38
+MAX_NESTING = 30
+"""Levels of structs, lists and maps in a new column. What is nested more deeply becomes none."""
+MAX_COLUMNS = 2000
+"""Columns of a table, and fields of a struct, that records can ask for."""
+MAX_NAME = 255
 
 
 def _group(seen: Description) -> str | None:
@@ -290,21 +295,23 @@ def _group(seen: Description) -> str | None:
     return best if counts[best] else None
 
 
-def type_of(seen: Description) -> t.Type | None:
-    """The type that a new column gets; None: nothing is known yet."""
+def type_of(seen: Description, depth: int = 0) -> t.Type | None:
+    """The type that a new column gets; None: nothing is known yet, or it is nested too deeply."""
+    if depth > MAX_NESTING:
+        return None
     match _group(seen):
         case None:
             return None
         case "number":
             return _number(seen)
         case "list":
-            element = type_of(seen.element) if seen.element else None
+            element = type_of(seen.element, depth + 1) if seen.element else None
             return t.array(element) if element else None
         case "map":
-            element = type_of(seen.element) if seen.element else None
+            element = type_of(seen.element, depth + 1) if seen.element else None
             return t.map_of(t.VARCHAR, element) if element else None
         case "struct":
-            fields = columns_of(seen)
+            fields = columns_of(seen, depth + 1)
             return t.struct(*((f.name, f.type) for f in fields)) if fields else None
         case str(kind):
             return _TYPES[kind]
@@ -319,15 +326,26 @@ class NewColumn:
     required: bool = False
 
 
-def columns_of(seen: Description) -> list[NewColumn]:
-    """The columns of a new table, or the fields of a new struct. Names that no column can have are left out."""
-    columns = []
+def columns_of(seen: Description, depth: int = 0, known: int = 0) -> list[NewColumn]:
+    """The columns of a new table, or the fields of a new struct, beside the `known` ones (a count).
+
+    Left out are names that no column can have: a record of any shape must not stop the stream.
+    """
+    left = MAX_COLUMNS - known
+    columns: list[NewColumn] = []
     for name, inner in seen.fields.items():
-        type = type_of(inner)
-        if type is not None and name and "." not in name:
+        if not is_column_name(name) or len(columns) >= left:
+            continue
+        type = type_of(inner, depth)
+        if type is not None:
             required = not inner.optional and inner.count == seen.count
             columns.append(NewColumn(name, type, required))
     return columns
+
+
+def is_column_name(name: str) -> bool:
+    """Whether a field can become a column."""
+    return 0 < len(name) <= MAX_NAME and "." not in name and name.isprintable()
 
 
 def _number(seen: Description) -> t.Type:
@@ -338,9 +356,9 @@ def _number(seen: Description) -> t.Type:
     if "float" in kinds:
         return t.REAL
     if decimals:
-        scale = max(s for _, s in decimals)
-        whole = [(p or MAX_PRECISION) - s for p, s in decimals]
-        return t.numeric(min(MAX_PRECISION, max(whole) + scale), min(scale, MAX_PRECISION))
+        scale = min(max(0, *(s for _, s in decimals)), MAX_PRECISION)
+        whole = max((p or MAX_PRECISION) - s for p, s in decimals)
+        return t.numeric(min(MAX_PRECISION, max(whole + scale, scale, 1)), scale)
     return t.BIGINT if "long" in kinds or "whole" in kinds else t.INTEGER
 
 
@@ -379,7 +397,7 @@ def _changes(
                     changes += _changes(known.type, inner, (*path, known.name), fold)
                 else:
                     new[name] = inner
-            added = columns_of(replace(seen, fields=new))
+            added = columns_of(replace(seen, fields=new), len(path), len(fields))
             return [*changes, *(Alteration((*path, c.name), c.type, add=True) for c in added)]
         case t.ArrayType(element=element) if seen.element is not None:
             return _changes(element, seen.element, (*path, "element"), fold)

@@ -7,13 +7,10 @@ value may be {"schema": …, "payload": …}, and a record may be for another ta
 
 from __future__ import annotations
 
-import base64
-import binascii
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from decimal import Decimal
 from functools import cached_property
 from typing import Any
 
@@ -22,16 +19,13 @@ import pyarrow.compute as pc
 
 from icestream import types as t
 from icestream.connectors.formats import Decoded, FieldSpec, blocks, check_not_null, values
-from icestream.connectors.formats.json import JsonDecoder
-from icestream.kafka_connect.schema import ConnectSchema, parse_schema, plain, restore
+from icestream.kafka_connect.convert import Picker, as_text
+from icestream.kafka_connect.schema import ConnectSchema, check_map, parse_schema, restore
 
 KEEP = "\0keep"
 """The column beside a row's own: whether the record is for this table at all."""
-UNIT = "milli"
 _OPENING = re.compile(r'\s*\{\s*"schema"\s*:\s*')
 _MIDDLE = re.compile(r'\s*,\s*"payload"\s*:\s*')
-_ZONE = r":\d\d(\.\d+)?[+-]\d\d"  # a time with an offset, which Arrow would add
-_Convert = values.Convert
 
 
 @dataclass(frozen=True)
@@ -45,6 +39,11 @@ class Reading:
 
     def payload(self, text: str) -> tuple[Any, ConnectSchema | None]:
         """The value's content and its schema, if it carries one; ValueError if it is no JSON that Connect takes."""
+        value, raw = self.unwrap(text)
+        return value, None if raw is None else parse_schema(raw)
+
+    def unwrap(self, text: str) -> tuple[Any, Any]:
+        """The same with the schema as it stands there."""
         try:
             value = values.parse(text)
         except json.JSONDecodeError as error:
@@ -62,18 +61,26 @@ class Reading:
             isinstance(value["schema"], dict) and isinstance(value["schema"].get("type"), str)
         ):
             return value, None
-        schema = parse_schema(value["schema"])
-        return restore(value["payload"], schema), schema
+        return value["payload"], value["schema"]
 
-    def wants(self, value: Any) -> bool:
-        """Whether a record's content is for the table."""
+    def wants(self, value: Any, schema: ConnectSchema | None = None) -> bool:
+        """Whether a record's content is for the table. The names of the route field match exactly, as in Connect."""
         if value is None:
             return False
         if not self.route_field:
             return True
         for name in self.route_field:
+            if schema is not None and schema.type == "struct":
+                schema = schema.fields.get(name)
+                if schema is None:
+                    return False
+            elif schema is not None:
+                schema = schema.element
             value = value.get(name) if isinstance(value, dict) else None
-        return value is not None and self.matches(as_text(value))
+            if value is None and schema is not None:
+                value = schema.default
+        found = value if schema is None else restore(value, schema)
+        return found is not None and self.matches(as_text(found))
 
     def matches(self, text: str | None) -> bool:
         """Whether the route field's value is one of the table's."""
@@ -103,9 +110,15 @@ class RecordReader:
 
     def read(self, payloads: pa.BinaryArray) -> Rows:
         """Every payload as a row, skipped, or its reason. NULL payloads (tombstones) are skipped."""
-        careful = _Careful(self.fields, self.reading)
+        from icestream.kafka_connect.records_fast import fast_reader
+
+        fast = fast_reader(self.fields, self.reading, payloads)
+        return self.decode(payloads, fast)
+
+    def decode(self, payloads: pa.BinaryArray, fast: blocks.Fast | None) -> Rows:
+        """The same, with that fast way."""
+        careful = Careful(self.fields, self.reading)
         fields = (*self.fields, FieldSpec(KEEP, t.BOOLEAN))
-        fast = _Fast(self.fields, self.reading, payloads).decode
         decoded = blocks.decode(payloads, fields, fast, careful.record)
         keep = decoded.columns[-1]
         checked = check_not_null(self.fields, Decoded(decoded.columns[:-1], decoded.errors))
@@ -118,118 +131,36 @@ class RecordReader:
         return Rows(checked.columns, good, errors if errors.null_count < len(errors) else None)
 
 
-class _Careful:
+class Careful:
     """The definition: one payload at a time."""
 
     def __init__(self, fields: tuple[FieldSpec, ...], reading: Reading) -> None:
         self.reading = reading
-        fold = reading.case_insensitive
-        self.converters = [(f.name, _converter(f.type, fold)) for f in fields]
+        self.fields = [(f.name, f.type) for f in fields]
+        self.without_schema = Picker(self.fields, None, reading.case_insensitive)
+        self._known: tuple[Any, ConnectSchema, Picker] | None = None
 
     def record(self, payload: bytes) -> Sequence[Any]:
         """The columns' values and whether to keep them, or ValueError with the reason."""
-        value, _ = self.reading.payload(blocks.text_of(payload))
+        value, raw = self.reading.unwrap(blocks.text_of(payload))
+        schema, picker = (None, self.without_schema) if raw is None else self._by_schema(raw)
+        if value is None and schema is not None:
+            value = schema.default
+        if schema is not None and schema.type == "map" and value is not None:
+            value = dict(check_map(value))
         if value is not None and not isinstance(value, dict):
             raise ValueError("the value is not a JSON object")
-        if value is None or not self.reading.wants(value):
-            return [*([None] * len(self.converters)), False]
-        picked = _pick(value, self.converters, self.reading.case_insensitive)
-        return [*(picked[name] for name, _ in self.converters), True]
+        if value is None or not self.reading.wants(value, schema):
+            return [*([None] * len(self.fields)), False]
+        return [*picker.pick(value), True]
 
-
-# -- all at once -------------------------------------------------------------------------------------
-
-
-class _Fast:
-    """Blocks of records that look like the first one."""
-
-    def __init__(
-        self, fields: tuple[FieldSpec, ...], reading: Reading, payloads: pa.BinaryArray
-    ) -> None:
-        self.fields = fields
-        self.reading = reading
-        self.local = any("timestamp" in re.findall(r"\w+", str(f.type)) for f in fields)
-        self.prefix: bytes | None = None
-        self.inner: blocks.Fast | None = None
-        sample = [p for p in payloads[:3].to_pylist() if p is not None]
-        if reading.schemas is not False and sample:
-            found = envelope(sample[0])
-            if found is not None and plain(found[1]):
-                self.prefix = found[0]
-                sample = [p[len(self.prefix) : -1] for p in sample]
-        if not sample or (self.prefix is None and reading.schemas):
-            return
-        wanted, self.route = _with_route(_instants(fields, sample[0]), reading)
-        if wanted:
-            decoder = JsonDecoder(wanted, UNIT)
-            exact = not reading.case_insensitive
-            self.inner = decoder.fast(pa.array(sample, pa.binary()), exact=exact)
-
-    def decode(self, payloads: pa.BinaryArray) -> list[pa.Array] | None:
-        """The columns and which rows to keep, or None where only the careful way is right."""
-        if self.inner is None:
-            return None
-        if self.prefix is not None:
-            stripped = _strip(payloads, self.prefix)
-            if stripped is None:
-                return None
-            payloads = stripped
-        elif self.reading.schemas is None and _may_be_envelope(payloads):
-            return None
-        if self.local and pc.any(pc.match_substring_regex(payloads, _ZONE)).as_py():
-            return None
-        columns = self.inner(payloads)
-        if columns is None:
-            return None
-        keep = self._kept(columns, len(payloads))
-        columns = columns[: len(self.fields)]
-        for index, field in enumerate(self.fields):
-            if field.type == t.TIMESTAMP:
-                columns[index] = columns[index].cast(t.arrow_type(t.TIMESTAMP))
-        return [*columns, keep]
-
-    def _kept(self, columns: list[pa.Array], length: int) -> pa.BooleanArray:
-        if not self.reading.route_field:
-            return pa.array([True] * length, pa.bool_())
-        column = columns[self.route]
-        for _ in self.reading.route_field[1:]:
-            column = column.flatten()[0]
-        found = column.dictionary_encode()
-        matches = [self.reading.matches(v) for v in found.dictionary.to_pylist()]
-        kept = pa.array(matches, pa.bool_()).take(found.indices)
-        return pc.fill_null(kept, False)
-
-
-def _instants(fields: tuple[FieldSpec, ...], sample: bytes) -> tuple[FieldSpec, ...]:
-    """Timestamps that are numbers are read as timestamptz, for which a number's unit is fixed."""
-    try:
-        found = json.loads(sample)
-    except (ValueError, RecursionError):
-        found = None
-    if not isinstance(found, dict):
-        return fields
-    return tuple(
-        FieldSpec(f.name, t.TIMESTAMPTZ)
-        if f.type == t.TIMESTAMP and isinstance(found.get(f.name), int)
-        else f
-        for f in fields
-    )
-
-
-def _with_route(
-    fields: tuple[FieldSpec, ...], reading: Reading
-) -> tuple[tuple[FieldSpec, ...], int]:
-    """The fields, among them the one that the route looks at, and its number; none where it cannot be read so."""
-    if not reading.route_field:
-        return fields, 0
-    first, *rest = reading.route_field
-    for number, field in enumerate(fields):
-        if field.name == first:
-            return (fields if not rest and field.type == t.VARCHAR else ()), number
-    type: t.Type = t.VARCHAR
-    for name in reversed(rest):
-        type = t.struct((name, type))
-    return (*fields, FieldSpec(first, type)), len(fields)
+    def _by_schema(self, raw: Any) -> tuple[ConnectSchema, Picker]:
+        """What a schema means; one record after the other has the same."""
+        if self._known is None or self._known[0] != raw:
+            schema = parse_schema(raw)
+            picker = Picker(self.fields, schema, self.reading.case_insensitive)
+            self._known = raw, schema, picker
+        return self._known[1:]
 
 
 def envelope(payload: bytes) -> tuple[bytes, ConnectSchema] | None:
@@ -239,149 +170,16 @@ def envelope(payload: bytes) -> tuple[bytes, ConnectSchema] | None:
         opening = _OPENING.match(text)
         if opening is None:
             return None
-        raw, end = json.JSONDecoder().raw_decode(text, opening.end())
+        _, end = json.JSONDecoder().raw_decode(text, opening.end())
         middle = _MIDDLE.match(text, end)
-        return middle and (text[: middle.end()].encode(), parse_schema(raw))
-    except (ValueError, RecursionError):
+        if middle is None:
+            return None
+        whole: Mapping[str, Any] = values.parse(f"{text[: middle.end()]}null}}")
+        if "\\u" in text[: middle.end()]:
+            _no_lone_surrogates(whole)
+        return text[: middle.end()].encode(), parse_schema(whole["schema"])
+    except Exception:  # any JSON can stand where a schema should be
         return None
-
-
-def _strip(payloads: pa.BinaryArray, prefix: bytes) -> pa.BinaryArray | None:
-    """The payloads inside envelopes that all begin alike."""
-    alike = pc.and_(pc.starts_with(payloads, prefix), pc.ends_with(payloads, b"}"))
-    if not pc.all(alike).as_py():
-        return None
-    return pc.binary_slice(payloads, len(prefix), -1)
-
-
-def _may_be_envelope(payloads: pa.BinaryArray) -> bool:
-    return bool(
-        pc.any(
-            pc.and_(
-                pc.match_substring(payloads, b'"schema"'),
-                pc.match_substring(payloads, b'"payload"'),
-            )
-        ).as_py()
-    )
-
-
-# -- one by one --------------------------------------------------------------------------------------
-
-
-def _converter(type: t.Type, fold: bool) -> _Convert:
-    """A function from a JSON value (not None) to a value of that type, or ValueError."""
-    match type:
-        case t.ArrayType(element=element):
-            return _array(_converter(element, fold))
-        case t.StructType(fields=fields):
-            return _struct([(f.name, _converter(f.type, fold)) for f in fields], fold)
-        case t.MapType(key=key, value=value):
-            return _map(_converter(key, fold), _converter(value, fold))
-        case t.VARCHAR:
-            return as_text
-        case t.BOOLEAN:
-            return _boolean
-        case t.BYTEA:
-            return _bytea
-        case t.TIME:
-            return _time
-        case t.TIMESTAMP:
-            return _local_instant
-    return values.converter(type, UNIT)
-
-
-def as_text(value: Any) -> str:
-    """Any value as a text: what is no text is written as JSON."""
-    if isinstance(value, str):
-        return value
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, int | Decimal):
-        return str(value)
-    if isinstance(value, bytes):
-        return base64.b64encode(value).decode()
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=_number)
-
-
-def _number(value: Any) -> Any:
-    if isinstance(value, Decimal):
-        return float(value)
-    return as_text(value)
-
-
-def _boolean(value: Any) -> bool:
-    if isinstance(value, str) and value.lower() in ("true", "false"):
-        return value.lower() == "true"
-    return bool(values.converter(t.BOOLEAN)(value))
-
-
-def _bytea(value: Any) -> bytes:
-    if isinstance(value, bytes):
-        return value
-    if isinstance(value, str):
-        try:
-            return base64.b64decode(value, validate=True)
-        except (ValueError, binascii.Error):
-            pass
-    raise ValueError("not bytes in base64")
-
-
-def _time(value: Any) -> int:
-    if isinstance(value, int) and not isinstance(value, bool):
-        value = value * 1000
-    return int(values.converter(t.TIME)(value))
-
-
-_OFFSET = re.compile(r"(?<=\d)(?:Z|[+-]\d\d(?::?\d\d)?)$")
-
-
-def _local_instant(value: Any) -> int:
-    """A timestamp without zone: of a text with one, what the clock showed."""
-    if isinstance(value, str) and ":" in value:
-        value = _OFFSET.sub("", value.strip())
-    return int(values.converter(t.TIMESTAMPTZ, UNIT)(value))
-
-
-def _array(element: _Convert) -> _Convert:
-    def convert(value: Any) -> Any:
-        if not isinstance(value, list):
-            raise ValueError("not an array")
-        return [None if v is None else element(v) for v in value]
-
-    return convert
-
-
-def _struct(fields: list[tuple[str, _Convert]], fold: bool) -> _Convert:
-    def convert(value: Any) -> Any:
-        if not isinstance(value, dict):
-            raise ValueError("not an object")
-        return _pick(value, fields, fold)
-
-    return convert
-
-
-def _map(key: _Convert, element: _Convert) -> _Convert:
-    def convert(value: Any) -> Any:
-        if not isinstance(value, dict):
-            raise ValueError("not an object")
-        return [(key(k), None if v is None else element(v)) for k, v in value.items()]
-
-    return convert
-
-
-def _pick(value: dict[str, Any], fields: list[tuple[str, _Convert]], fold: bool) -> dict[str, Any]:
-    """The fields of an object, converted; names match exactly, or without regard to case."""
-    folded = {k.lower(): v for k, v in value.items()} if fold else value
-    result: dict[str, Any] = {}
-    for name, convert in fields:
-        item = value.get(name)
-        if item is None and fold and name not in value:
-            item = folded.get(name.lower())
-        try:
-            result[name] = None if item is None else convert(item)
-        except ValueError as error:
-            raise ValueError(f"{name}: {error}") from None
-    return result
 
 
 def _no_lone_surrogates(value: Any) -> None:

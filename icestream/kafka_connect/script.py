@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from icestream.errors import ConfigError, Place, did_you_mean
-from icestream.sql.secrecy import is_secret_key
+from icestream.secrecy import is_secret_key
 
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\]:,]|[^\s{}\[\]:,"]+', re.DOTALL)
 _TOP = ("name", "config", "tasks", "type")

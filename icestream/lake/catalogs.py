@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
+import sqlite3
 import uuid
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -15,12 +19,16 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from icestream.config import Home
-from icestream.errors import ConnectorError
+from icestream.errors import ConnectorError, LakeError
+from icestream.lake.access import LAKE as LAKE
+from icestream.lake.access import check_table_folders
+from icestream.lake.access import home_of as home_of
+from icestream.lake.dml_log import DmlLog
 from icestream.lake.jvm import Jvm, is_missing, java_message
 from icestream.lake.table import LakeTable
+from icestream.secrecy import HIDDEN, REDACTED
 from icestream.types import DOUBLE, REAL, Type, backtick, stored_spark_type
 
-LAKE = "lake"
 SYSTEM = "icestream"
 """The namespace of the engine's own tables: epoch logs, ledgers."""
 OWNER = "icestream.object"
@@ -30,6 +38,16 @@ TABLE_PROPERTIES = {
     "write.metadata.delete-after-commit.enabled": "true",
     "write.parquet.compression-codec": "zstd",
 }
+
+
+TIMEOUTS: Mapping[str, Mapping[str, str]] = {
+    "rest": {
+        "rest.client.connection-timeout-ms": "10000",
+        "rest.client.socket-timeout-ms": "30000",
+    },
+    "hive": {"hadoop.hive.metastore.client.socket.timeout": "30s"},
+}
+"""Properties that bound the calls of foreign catalogs, by type: without them a call may never return."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +67,12 @@ class CatalogSpec:
         """The Spark settings that make the catalog known."""
         prefix = f"spark.sql.catalog.{self.name}"
         conf = {prefix: "org.apache.iceberg.spark.SparkCatalog", f"{prefix}.cache-enabled": "false"}
-        return conf | {f"{prefix}.{k}": v for k, v in self.properties.items()}
+        properties = {**TIMEOUTS.get(self.properties.get("type", ""), {}), **self.properties}
+        return conf | {f"{prefix}.{k}": v for k, v in properties.items()}
+
+
+BUSY_TIMEOUT = 60_000
+"""Milliseconds that a commit waits for another process that has the catalog locked."""
 
 
 def embedded(home: Home) -> CatalogSpec:
@@ -58,30 +81,64 @@ def embedded(home: Home) -> CatalogSpec:
         LAKE,
         {
             "type": "jdbc",
-            "uri": f"jdbc:sqlite:{home.lake_catalog}?busy_timeout=60000&journal_mode=WAL",
+            "uri": f"jdbc:sqlite:{home.lake_catalog}?busy_timeout={BUSY_TIMEOUT}&journal_mode=WAL&synchronous=FULL",
             "jdbc.schema-version": "V1",
             "warehouse": home.warehouse.as_uri(),
         },
     )
 
 
-def home_of(spark: SparkSession) -> Path:
-    """The home directory, found through its embedded lake."""
-    warehouse = str(spark.conf.get(f"spark.sql.catalog.{LAKE}.warehouse"))
-    return Path(unquote(urlsplit(warehouse).path)).parent.parent
+def check_embedded(home: Home) -> None:
+    """Raise if the file of the home's own catalog is damaged. Spark would only say that there is no such catalog."""
+    if not Path(home.lake_catalog).exists():
+        return
+    try:
+        with closing(sqlite3.connect(f"file:{home.lake_catalog}?mode=ro", uri=True)) as database:
+            database.execute("SELECT count(*) FROM sqlite_master").fetchall()
+    except sqlite3.OperationalError:
+        return  # locked or not readable: that may pass, and Spark says it
+    except sqlite3.DatabaseError as error:
+        raise LakeError(
+            f"the catalog {home.lake_catalog} is damaged: {error}",
+            remedy="restore the home from a backup",
+        ) from error
+
+
+_SAFE_FOLDER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,99}")
 
 
 class Lake:
     """All tables the engine touches, in the embedded catalog and in foreign ones."""
 
-    def __init__(self, spark: SparkSession) -> None:
+    def __init__(self, spark: SparkSession, dml: DmlLog | None = None) -> None:
         self.spark = spark
         self.jvm = Jvm(spark)
+        self._dml = dml
         self._namespaces: set[tuple[str, ...]] = set()
+
+    @property
+    def dml(self) -> DmlLog:
+        """The log of statements of the home; opened for writing by the pipeline alone."""
+        if self._dml is None:
+            self._dml = DmlLog(home_of(self.spark) / "dml")
+        return self._dml
+
+    @cached_property
+    def is_synced(self) -> bool:
+        """Whether local files are durable once Spark has closed them (see `runtime.java_library`)."""
+        context = self.spark.sparkContext
+        local = context._jvm.org.apache.hadoop.fs.FileSystem.getLocal(
+            context._jsc.hadoopConfiguration()
+        )
+        return str(local.getClass().getSimpleName()) == "SyncedLocalFileSystem"
 
     def use(self, spec: CatalogSpec) -> None:
         """Make a foreign catalog known to the session."""
+        application = self.spark.sparkContext._jsc.sc().conf()
         for key, value in spec.spark_conf().items():
+            # Spark's events hide only settings that the application has too.
+            if re.search(REDACTED, key) or re.search(REDACTED, value):
+                application.set(key, HIDDEN)
             self.spark.conf.set(key, value)
 
     def table(self, *name: str, owned: bool) -> LakeTable:
@@ -90,6 +147,7 @@ class Lake:
 
     def exists(self, table: LakeTable) -> bool:
         """Whether the catalog has that table."""
+        check_table_folders(self.spark, table.parts)
         try:
             self.jvm.load(table.sql)
         except (Py4JJavaError, PySparkException) as error:
@@ -122,6 +180,7 @@ class Lake:
         identifier: Sequence[str] = (),
     ) -> None:
         """Create the table, and its namespace where that is missing. `identifier`: what other engines take as its key."""
+        check_table_folders(self.spark, table.parts)
         self.create_namespace(table.parts[:-1])
         body = ", ".join(
             f"{backtick(n)} {stored_spark_type(t)}{' NOT NULL' if n in required else ''}"
@@ -130,8 +189,8 @@ class Lake:
         merged = TABLE_PROPERTIES | {"format-version": str(format_version)} | dict(properties or {})
         props = ", ".join(f"{literal(k)} = {literal(v)}" for k, v in merged.items())
         partitions = f" PARTITIONED BY ({partition_by})" if partition_by else ""
-        other = self._other_location(table)
-        location = f" LOCATION {literal(other)}" if other else ""
+        own = self._own_location(table)
+        location = f" LOCATION {literal(own)}" if own else ""
         text = (
             f"CREATE TABLE {table.sql} ({body}) USING iceberg{partitions}{location} "
             f"TBLPROPERTIES ({props})"
@@ -146,17 +205,21 @@ class Lake:
         except (Py4JJavaError, PySparkException) as error:
             raise self.unreachable(table, error) from error
 
-    def _other_location(self, table: LakeTable) -> str | None:
-        """Where a table of the embedded lake goes whose folder has the files of one that was renamed."""
+    def _own_location(self, table: LakeTable) -> str | None:
+        """Where a table of the embedded lake goes, unless the catalog's choice will do.
+
+        The catalog makes folders of names as they are: one with `/` or `..` would lead out of the warehouse. And the
+        folder of that name may have the files of a table that was renamed.
+        """
         if table.parts[0] != LAKE:
             return None
         warehouse = str(self.spark.conf.get(f"spark.sql.catalog.{LAKE}.warehouse"))
-        folder = Path(urlsplit(warehouse).path).joinpath(*table.parts[1:])
-        if not any(path.is_file() for path in folder.rglob("*")):
-            return None
-        return "/".join(
-            [warehouse, *table.parts[1:-1], f"{table.parts[-1]}-{uuid.uuid4().hex[:12]}"]
-        )
+        safe = [part if _SAFE_FOLDER.fullmatch(part) else "table" for part in table.parts[1:]]
+        if safe == list(table.parts[1:]):
+            folder = Path(unquote(urlsplit(warehouse).path)).joinpath(*safe)
+            if not any(path.is_file() for path in folder.rglob("*")):
+                return None
+        return "/".join([warehouse, *safe[:-1], f"{safe[-1]}-{uuid.uuid4().hex[:12]}"])
 
     def rename(self, table: LakeTable, *name: str) -> None:
         """Give a table another name in its catalog; its files stay where they are, and whoever holds it follows."""
@@ -187,6 +250,11 @@ class Lake:
         name = self.jvm.texts(table.parts[1:])
         identifier = self.jvm.iceberg.catalog.TableIdentifier.of(name)
         self.jvm.catalog(table.parts[0]).dropTable(identifier, True)
+
+
+def owner_of(table: LakeTable) -> str | None:
+    """The key of the object whose table it is; None for a table that the engine did not make."""
+    return dict(table.load().properties()).get(OWNER)
 
 
 def literal(text: str) -> str:

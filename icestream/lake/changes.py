@@ -101,6 +101,7 @@ def few(
     found: list[pa.Table] = []
     for number, segment in enumerate(_segments(table, java, start, end)):
         for op, chosen in segment.chosen(table, java, known):
+            table.check_files(file.location for file, _ in chosen)
             rows = small.read(schema, chosen)
             if rows is None:
                 return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from threading import Lock
@@ -62,6 +62,15 @@ class LiveFiles(Mapping[str, LiveFile]):
                     (file.deletes if positional else file.equality).append(delete)
                 self._files[file.location] = file
             planned.close()
+            self._check(self._files.values())
+
+    def _check(self, files: Iterable[LiveFile]) -> None:
+        """Raise unless the files, and those with their deletes, may be opened."""
+        if self.table.is_foreign:
+            listed = list(files)
+            deletes = [d for file in listed for d in (*file.deletes, *file.equality)]
+            locations = [file.location for file in listed]
+            self.table.check_files([*locations, *(str(d.location()) for d in deletes)])
 
     def __getitem__(self, location: str) -> LiveFile:
         return self._files[location]
@@ -121,6 +130,9 @@ class LiveFiles(Mapping[str, LiveFile]):
             marked.add(location)
         if (removed - marked) & files.keys():
             return None
+        self._check(
+            file for location, file in files.items() if file is not self._files.get(location)
+        )
         following = LiveFiles(self.table, java, None)
         following.snapshot, following._files = snapshot, files
         return following

@@ -34,7 +34,8 @@ CHANGE_SCHEMA = {
 }
 """The columns of a change beside those of its row, with their types in Spark."""
 
-UPSERT, DELETE, TRUNCATE, STORED = 1, -1, 0, 2
+UPSERT, DELETE, TRUNCATE, STORED, PATCH = 1, -1, 0, 2, 3
+"""PATCH sets some columns of a row that is there (UNSET lists the others); if the row is gone it does nothing."""
 
 
 @dataclass(frozen=True)
@@ -102,6 +103,9 @@ def fold(changes: pa.Table, columns: Sequence[str], upsert: Upsert) -> Outcome:
     deleted = np.where(op == DELETE, place, -1)
     last_delete = np.maximum.reduceat(deleted, starts) if len(starts) else deleted
     counts = (place > last_delete[group]) & (op != DELETE)
+    if (op == PATCH).any():
+        whole = np.where(counts & (op != PATCH), place, len(place))
+        counts &= (op != PATCH) | (place > np.minimum.reduceat(whole, starts)[group])
     if upsert.version:
         counts &= _newest(changes, upsert.version, order, counts, group)
 

@@ -10,7 +10,13 @@ from py4j.protocol import Py4JJavaError
 from pyspark.java_gateway import ensure_callback_server_started
 from pyspark.sql import SparkSession
 
+from icestream.errors import JvmLostError
+from icestream.secrecy import mask_secrets
+
 JavaObject = Any
+
+_REMOTE = ("rest", "hive", "glue")
+"""Types of catalogs that ask a server when they are initialized."""
 
 
 class Names:
@@ -40,17 +46,33 @@ class Jvm:
         self._list, self._map = java.util.ArrayList, java.util.HashMap
         self.iceberg = Names(spark._jvm.org.apache.iceberg)
         self._sessions = Names(spark._jvm.org.apache.spark.sql.classic.SparkSession)
+        self._catalogs = Names(spark._jvm.org.apache.spark.sql.connector.catalog.Catalogs)
+        self._reached: set[str] = set()
         ensure_callback_server_started(spark.sparkContext._gateway)
 
     def load(self, table: str) -> JavaObject:
         """The Iceberg table of that full Spark name (catalog.namespace.table), freshly loaded."""
         self._sessions.setActiveSession(self.spark._jsparkSession)  # catalogs are looked up in it
+        self._reach(table.partition(".")[0].strip("`"))
         return self.iceberg.spark.Spark3Util.loadIcebergTable(self.spark._jsparkSession, table)
 
     def catalog(self, name: str) -> JavaObject:
         """The Iceberg catalog that Spark has under that name."""
         self._sessions.setActiveSession(self.spark._jsparkSession)
+        self._reach(name)
         return self.iceberg.spark.Spark3Util.loadIcebergCatalog(self.spark._jsparkSession, name)
+
+    def _reach(self, catalog: str) -> None:
+        """Initialize a remote catalog once outside the session before the session does.
+
+        The session holds a lock meanwhile that every query needs, so it must not be the first to find that the server
+        does not answer.
+        """
+        if catalog in self._reached:
+            return
+        if self.spark.conf.get(f"spark.sql.catalog.{catalog}.type", "") in _REMOTE:
+            self._catalogs.load(catalog, self.spark._jsparkSession.sessionState().conf())
+        self._reached.add(catalog)
 
     def texts(self, items: Sequence[str]) -> JavaObject:
         """A String[] of those texts."""
@@ -76,6 +98,27 @@ class Jvm:
         for index, item in enumerate(items):
             made[index] = item
         return made
+
+
+def check_jvm(spark: SparkSession) -> None:
+    """Raise JvmLostError if the JVM process has ended: killed, or ended by itself without memory."""
+    code = _exit_code(spark)
+    if code is not None:
+        raise JvmLostError(
+            f"Spark's JVM has ended ({f'signal {-code}' if code < 0 else f'exit code {code}'})",
+            remedy="start icestream again: it completes what was interrupted; if it happens again, give it more --memory",
+        )
+
+
+def is_jvm_lost(spark: SparkSession) -> bool:
+    """Whether the JVM process has ended."""
+    return _exit_code(spark) is not None
+
+
+def _exit_code(spark: SparkSession) -> int | None:
+    process = getattr(spark.sparkContext._gateway, "proc", None)
+    code: int | None = process.poll() if process is not None else None
+    return code
 
 
 def iterate(found: JavaObject) -> Iterator[JavaObject]:
@@ -121,10 +164,14 @@ def java_message(error: Py4JJavaError) -> str:
     for _ in range(12):
         if cause is None:
             break
+        if "jackson" in str(cause.getClass().getName()):
+            return (
+                "the metadata is not valid JSON"  # Jackson's own message has the text of the file
+            )
         text = cause.getMessage()
         best = str(text) if text else best
         cause = cause.getCause()
-    return best.strip().splitlines()[0] if best.strip() else java_class(error)
+    return mask_secrets(best.strip().splitlines()[0]) if best.strip() else java_class(error)
 
 
 def is_missing(error: Exception) -> bool:

@@ -75,6 +75,8 @@ class Changes:
     """Counts, once the frame was read, values that a change does not tell."""
     finish: Callable[[DataFrame], DataFrame] = field(default=AS_IT_IS)
     """From `columns` to all columns of the table; others pass through."""
+    partial: bool = False
+    """Whether it is known that changes leave values unset, so that stored rows are fetched first."""
     unbounded: bool = False
     """Whether there may be far more than `count` says: one row of a join may have many partners."""
 
@@ -133,7 +135,7 @@ class KeyedTable:
         live = self._files()
         if changes.truncates is not None and changes.truncates.value:
             return self._stage_after_truncates(changes, live)
-        with_stored = self.upsert.needs_stored or self._untold > 0
+        with_stored = self.upsert.needs_stored or self._untold > 0 or changes.partial
         if with_stored:
             result = self._stage_with_stored(changes, live)
         else:

@@ -47,9 +47,21 @@ def canonical(column: pa.Array | pa.ChunkedArray) -> pa.Array:
     if pa.types.is_null(type):
         return array
     if pa.types.is_nested(type):
-        texts = [None if v is None else repr(v).encode() for v in array.to_pylist()]
+        texts = [None if v is None else repr(_one_zero(v)).encode() for v in array.to_pylist()]
         return pa.array(texts, pa.large_binary())
     return array.cast(pa.large_binary())
+
+
+def _one_zero(value: Any) -> Any:
+    """A nested value with 0.0 in the place of -0.0. Every NaN looks alike already."""
+    match value:
+        case float():
+            return value + 0.0
+        case list() | tuple():
+            return [_one_zero(v) for v in value]
+        case dict():
+            return {name: _one_zero(v) for name, v in value.items()}
+    return value
 
 
 def hashes(columns: Sequence[pa.Array]) -> Hashes:

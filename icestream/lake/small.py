@@ -19,7 +19,7 @@ from pyspark.sql import DataFrame
 from icestream.lake.files import LiveFile, RecentFiles, recent
 from icestream.lake.jvm import JavaObject
 from icestream.lake.recent import Recent
-from icestream.lake.staging import LINEAGE, Staged
+from icestream.lake.staging import LINEAGE, Staged, missing_column
 from icestream.lake.table import LakeTable
 from icestream.lake.vectors import Bits
 
@@ -84,6 +84,8 @@ def write(table: LakeTable, java: JavaObject, schema: pa.Schema, rows: pa.Table)
     if java.operations().current().formatVersion() >= 3:
         fields += [_field(n, pa.int64(), _LINEAGE_IDS[n]) for n in LINEAGE]
     have = set(rows.column_names)
+    if lost := sorted(have - {f.name for f in fields} - set(LINEAGE)):
+        raise missing_column(table, lost[0])
     columns = [
         rows[f.name].cast(f.type) if f.name in have else pa.nulls(len(rows), f.type) for f in fields
     ]

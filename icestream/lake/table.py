@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from py4j.protocol import Py4JJavaError
@@ -12,6 +12,8 @@ from pyspark.errors import PySparkException
 
 from icestream import faults
 from icestream.errors import ConnectorError, FencedError, LakeError
+from icestream.file_access import INSUFFICIENT_PRIVILEGE
+from icestream.lake.access import LAKE, PATH_PROPERTIES, check_location, check_table_folders
 from icestream.lake.jvm import (
     HeadGuard,
     JavaObject,
@@ -25,6 +27,12 @@ from icestream.lake.stamp import STAMP, Stamp
 from icestream.types import backtick
 
 ATTEMPTS = 8
+FILE_ACCESS = (
+    "org.apache.iceberg.hadoop.HadoopFileIO",
+    "org.apache.iceberg.io.ResolvingFileIO",
+    "org.apache.iceberg.aws.s3.S3FileIO",
+)
+"""Iceberg's classes that open files of foreign tables."""
 EMPTY = -1
 """In place of a snapshot's id: there is none yet."""
 
@@ -76,11 +84,16 @@ class LakeTable:
         """The name, quoted for Spark SQL."""
         return ".".join(backtick(p) for p in self.parts)
 
+    @property
+    def is_foreign(self) -> bool:
+        """Whether it belongs to another catalog than the embedded lake's, which may say anything."""
+        return self.parts[0] != LAKE
+
     def load(self) -> JavaObject:
         """The Java table, fresh from its catalog."""
+        check_table_folders(self.jvm.spark, self.parts)
         try:
-            java = self._seen = self.jvm.load(self.sql)
-            return java
+            java = self.jvm.load(self.sql)
         except (Py4JJavaError, PySparkException) as error:
             if is_missing(error):
                 raise LakeError(
@@ -93,6 +106,29 @@ class LakeTable:
                 f"table {self.name} cannot be loaded: {text.strip().splitlines()[0]}",
                 object=self.name,
             ) from error
+        if self.is_foreign:
+            properties = java.properties()
+            places = [(name, properties.get(name)) for name in PATH_PROPERTIES]
+            check_location(self.jvm.spark, self.name, [("location", java.location()), *places])
+            self._check_file_access(java)
+        self._seen = java
+        return java
+
+    def _check_file_access(self, java: JavaObject) -> None:
+        """Raise if the server of a REST catalog chose another class to open files with: those here are checked."""
+        opener = str(java.io().getClass().getName())
+        if opener not in FILE_ACCESS:
+            raise ConnectorError(
+                f"table {self.name}: its catalog asks to open files with {opener}",
+                object=self.name,
+                remedy=f"io-impl may be {', '.join(FILE_ACCESS)}",
+                code=INSUFFICIENT_PRIVILEGE,
+            )
+
+    def check_files(self, locations: Iterable[str]) -> None:
+        """Raise unless these files may be opened here. The metadata of a foreign table may name any file."""
+        if self.is_foreign:
+            check_location(self.jvm.spark, self.name, (("file", place) for place in locations))
 
     def holding(self, snapshot: int | None) -> JavaObject:
         """The Java table with that snapshot in its history: as it was last seen, if that will do."""
@@ -176,6 +212,7 @@ class LakeTable:
                 faults.reach("commit-sent")
                 head = java.currentSnapshot()  # it looks again after the commit
             except Py4JJavaError as error:
+                self._check_clock(error)
                 failure = error
                 if attempt:
                     time.sleep(min(0.05 * 2**attempt, 2.0))
@@ -217,13 +254,26 @@ class LakeTable:
             try:
                 operation.commit()
             except Py4JJavaError as error:
+                self._check_clock(error)
                 if attempt + 1 == ATTEMPTS:
-                    raise LakeError(
+                    raise ConnectorError(
                         f"{self.name} cannot be fenced: {java_class(error)}: {java_message(error)}",
                         object=self.name,
+                        remedy="check the catalog and the disk: it is tried again",
                     ) from error
                 time.sleep(0.05 * 2**attempt)
-        raise LakeError(f"{self.name} cannot be fenced: its head keeps moving", object=self.name)
+        raise ConnectorError(
+            f"{self.name} cannot be fenced: its head keeps moving", object=self.name
+        )
+
+    def _check_clock(self, error: Py4JJavaError) -> None:
+        """Iceberg refuses a snapshot that is more than a minute older than the newest one: name the clock."""
+        if "sorted snapshot log entries" in java_message(error):
+            raise ConnectorError(
+                f"{self.name} has a snapshot that is newer than this machine's clock, so nothing can be committed to it",
+                object=self.name,
+                remedy="set the clock right; commits go on by themselves once it has passed the newest snapshot",
+            ) from error
 
     def _own_history(self, java: JavaObject, mark: Stamp, recorded: int | None) -> Stamp | None:
         """The newest stamp of the pipeline, after checking everything that came after the recorded snapshot."""

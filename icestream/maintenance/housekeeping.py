@@ -14,9 +14,10 @@ from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 
 from icestream.config import EngineSettings
-from icestream.errors import LakeError
+from icestream.errors import FencedError, IcestreamError
 from icestream.lake.catalogs import LAKE, Lake
 from icestream.lake.log import EpochLog
+from icestream.lake.pins import SnapshotPins
 from icestream.lake.stamp import Record
 from icestream.lake.table import LakeTable
 from icestream.maintenance.policy import TARGET, TIERS, Tier, tier_to_merge, to_expire
@@ -34,6 +35,8 @@ class Housekeeper:
         self.notice = notice
         self.pinned: set[int] = set()
         """Snapshots that somebody reads beside the pipeline."""
+        self.pins = SnapshotPins()
+        """Snapshots that queries read."""
         self.promised: Callable[[], Mapping[str, float]] = dict
         """For how many seconds the snapshots of objects' tables are to be kept, by the objects' keys."""
         self._seen: dict[str, int | None] = {}
@@ -48,7 +51,10 @@ class Housekeeper:
         record: Record,
     ) -> None:
         """Called when an epoch is complete, with the tables of objects and those that feeds keep for themselves."""
-        kept, promised = needed(record) | self.pinned, self.promised()
+        pinned = self.pins.snapshots()
+        if pinned is None:
+            return  # a query is choosing its snapshots: after the next epoch
+        kept, promised = needed(record) | self.pinned | pinned, self.promised()
         for key, table in tables.items():
             if table.parts[0] == LAKE and key in record.objects:
                 since = record.time - int(promised[key] * 1e6) if key in promised else None
@@ -77,7 +83,9 @@ class Housekeeper:
             if retained is None:
                 self._merge(table)
             self._expire(table, needed, retained, since)
-        except (Py4JJavaError, PySparkException, LakeError) as error:
+        except FencedError:
+            raise
+        except (Py4JJavaError, PySparkException, IcestreamError, OSError) as error:
             self.notice(f"tidying {table.name} failed: {str(error).splitlines()[0][:200]}")
 
     def _expire(
@@ -133,5 +141,5 @@ def needed(record: Record) -> set[int]:
     offsets = [*record.sources.values()]
     offsets += [o for at in record.objects.values() for o in (at.position or {}).values()]
     offsets += [inner for o in offsets for inner in o.values() if isinstance(inner, dict)]
-    named = {o.get("snapshot") for o in offsets} | {at.snapshot for at in record.objects.values()}
-    return {s for s in named if s is not None}
+    named = [o.get("snapshot") for o in offsets] + [at.snapshot for at in record.objects.values()]
+    return {s for s in named if isinstance(s, int)}  # a topic may be called "snapshot"

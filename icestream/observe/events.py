@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
+from icestream.secrecy import mask_secrets
+
 KEPT = 1_000
 
 
@@ -35,7 +37,8 @@ class Events:
 
     def add(self, type: str, **info: object) -> None:
         """Something has just happened."""
-        self._kept.append(Event(type, info))
+        shown = {k: mask_secrets(v) if isinstance(v, str) else v for k, v in info.items()}
+        self._kept.append(Event(type, shown))
 
     def newest(self) -> list[Event]:
         """Those that are kept, the oldest first."""

@@ -19,6 +19,8 @@ class EpochReport:
     """Dead letters, by feed."""
     late: dict[str, int] = field(default_factory=dict)
     """Rows that came after the watermark had passed their time, by feed."""
+    errors: dict[str, int] = field(default_factory=dict)
+    """Expressions that failed and gave NULL, by object."""
     spent: dict[str, float] = field(default_factory=dict)
     """Seconds that each object took to compute and to commit; those of one level pass side by side."""
     behind: bool = False

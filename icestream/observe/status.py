@@ -14,8 +14,9 @@ from typing import Any
 
 from icestream.config import Home
 from icestream.observe.serving import Serving
+from icestream.secrecy import mask_secrets
 
-STATES = ("starting", "running", "paused", "stopped", "failed")
+STATES = ("starting", "running", "retrying", "paused", "stopped", "failed")
 
 
 @dataclass
@@ -27,8 +28,12 @@ class SourceStatus:
     dead_letters: int = 0
     late: int = 0
     """Rows that came after the watermark had passed their time."""
+    errors: int = 0
+    """Expressions of generated columns that failed and gave NULL."""
     lag: int | None = None
     error: str | None = None
+    """Why nothing is read of it at the moment."""
+    failing_since: float | None = None
 
 
 @dataclass
@@ -40,6 +45,11 @@ class ObjectStatus:
     rows: int = 0
     epoch: int = 0
     table: str | None = None
+    errors: int = 0
+    """Expressions that failed and gave NULL."""
+    error: str | None = None
+    """Why a sink does not write at the moment."""
+    failing_since: float | None = None
 
 
 @dataclass
@@ -66,8 +76,17 @@ def write(home: Home, status: Status) -> None:
     status.updated = time.time()
     path = home.root / "status.json"
     temporary = path.with_suffix(f".{os.getpid()}")
-    temporary.write_text(json.dumps(status.as_dict()))
+    temporary.write_text(json.dumps(_masked(status.as_dict())))
     os.replace(temporary, path)
+
+
+def _masked(value: Any) -> Any:
+    """Plain values with the secrets in texts hidden."""
+    if isinstance(value, str):
+        return mask_secrets(value)
+    if isinstance(value, dict):
+        return {key: _masked(each) for key, each in value.items()}
+    return [_masked(each) for each in value] if isinstance(value, list) else value
 
 
 def read(home: Home) -> Status:

@@ -10,8 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from icestream import types as t
+from icestream.functions.aggregates import HIGH, JOINED, LOW, is_wide
 from icestream.functions.conversions import result_type
-from icestream.functions.expressions import AggregateCall, ColumnRef, Expr
+from icestream.functions.expressions import AggregateCall, Call, ColumnRef, Expr
+from icestream.functions.function import Function
 from icestream.functions.registry import REGISTRY
 from icestream.plan.calls import call, choose, converted, count, null, whole
 from icestream.plan.logical import Item
@@ -61,13 +63,14 @@ def kept_of(item: Item, grows: bool) -> Kept:
         case "sum":
             return _sum(item, made, grows)
         case "avg":
-            total = _like(made, "sum")
-            number = _like(made, "count")
-            parts = (
-                Part(f"{MADE}{name}_sum", total, "sum", _is_exact(made)),
-                Part(f"{MADE}{name}_count", number, "count"),
-            )
-            return Kept(name, parts, _mean(parts, made), parts[1].name)
+            number = Part(f"{MADE}{name}_count", _like(made, "count"), "count")
+            if is_wide(made.args[0].type):
+                parts = _digits(item, made)
+                mean = _mean(_join(parts), number, made)
+                return Kept(name, (*parts, number), mean)
+            total = Part(f"{MADE}{name}_sum", _like(made, "sum"), "sum", _is_exact(made))
+            mean = _mean(ColumnRef(total.type, total.name), number, made)
+            return Kept(name, (total, number), mean, number.name)
         case "min" | "max" if made.args[0].type != t.INTERVAL:
             return _alone(item, made, "least" if function == "min" else "greatest")
         case "bool_and" | "bool_or" | "every":
@@ -84,11 +87,39 @@ def _sum(item: Item, made: AggregateCall, grows: bool) -> Kept:
     if made.args[0].type == t.REAL:  # kept as a double, or small values would get lost
         total = Part(f"{MADE}{item.name}_sum", _like(made, "sum"), "sum", exact)
         return Kept(item.name, (total,), converted(ColumnRef(t.DOUBLE, total.name), made.type))
+    if is_wide(made.args[0].type):
+        return _wide_sum(item, made, grows)
     part = Part(item.name, made, "sum", exact)
     if grows or not exact:
         return Kept(item.name, (part,), item.ref)
     number = Part(f"{MADE}{item.name}_count", _like(made, "count"), "count")
     return Kept(item.name, (part, number), item.ref, number.name)
+
+
+def _digits(item: Item, made: AggregateCall) -> tuple[Part, Part]:
+    """The parts of a sum that may have more than 38 digits on the way. Neither of them overflows."""
+
+    def part(function: Function, suffix: str) -> Part:
+        type = result_type(function, made.args)
+        total = AggregateCall(type, function, made.args, filter=made.filter)
+        return Part(f"{MADE}{item.name}_{suffix}", total, "sum")
+
+    return part(HIGH, "high"), part(LOW, "low")
+
+
+def _join(parts: tuple[Part, Part]) -> Expr:
+    args = tuple(ColumnRef(p.type, p.name) for p in parts)
+    return Call(result_type(JOINED, args), JOINED, args)
+
+
+def _wide_sum(item: Item, made: AggregateCall, grows: bool) -> Kept:
+    parts = _digits(item, made)
+    total = converted(_join(parts), made.type)
+    if grows:
+        return Kept(item.name, parts, total)
+    number = Part(f"{MADE}{item.name}_count", _like(made, "count"), "count")
+    there = call(">", ColumnRef(t.BIGINT, number.name), whole(0))
+    return Kept(item.name, (*parts, number), choose(there, total, null(made.type)))
 
 
 def _truth(item: Item, made: AggregateCall) -> Kept:
@@ -102,8 +133,8 @@ def _truth(item: Item, made: AggregateCall) -> Kept:
     return Kept(item.name, (known, hits), choose(call(">", n, whole(0)), either, null(t.BOOLEAN)))
 
 
-def _mean(parts: tuple[Part, ...], made: AggregateCall) -> Expr:
-    total, number = (Item(p.name, p.made).ref for p in parts)
+def _mean(total: Expr, counted: Part, made: AggregateCall) -> Expr:
+    number = ColumnRef(counted.type, counted.name)
     if _is_exact(made):
         divided = call("/", converted(total, made.type), converted(number, made.type))
     else:

@@ -15,9 +15,9 @@ from sqlglot import exp
 from icestream import types as t
 from icestream.errors import SqlError
 from icestream.functions import Scope
+from icestream.functions.bind import Binder
 from icestream.functions.expressions import Call, Cast, Expr, Literal
-from icestream.functions.function import Function
-from icestream.functions.literals import DIGITS, array_elements
+from icestream.functions.literals import DIGITS
 from icestream.functions.registry import REGISTRY
 from icestream.plan.calls import binder_of, call
 from icestream.plan.logical import Item, Node, OutColumn, Project, Values
@@ -85,10 +85,10 @@ def _assigned(source: Expr, at: exp.Expression, target: Target, query: Query) ->
         source = Cast(t.VARCHAR, source)
         value: Expr = Cast(target.type, source)
     else:
-        value = _folded(binder.assign(source, target.type, at, f'column "{target.column}"'))
-    if isinstance(target.type, ArrayType) and (elements := _elements(source)):
+        value = _folded(_converted(binder, source, at, target))
+    if isinstance(target.type, ArrayType) and _is_array(source):
         inner = replace(target, type=target.type.element)
-        parts = [_assigned(element, at, inner, query) for element in elements]
+        parts = [_assigned(element, at, inner, query) for element in source.children()]
         whole = Call(target.type, REGISTRY["array"][0], tuple(p.value for p in parts))
         marks = [p.lost for p in parts if p.lost]
         return _Assigned(whole, reduce(partial(call, "or"), marks) if marks else None)
@@ -96,19 +96,26 @@ def _assigned(source: Expr, at: exp.Expression, target: Target, query: Query) ->
         return _Assigned(value, None)
     if isinstance(value, Literal):
         return _Assigned(value, Literal(t.BOOLEAN, True) if value.value is None else None)
+    if _is_literal(source) and source.type == t.NULL:
+        return _Assigned(value, None)
     if _is_literal(source):
         return _Assigned(value, call("is null", value))
     return _Assigned(value, call("and", call("is null", value), call("is not null", source)))
 
 
-def _elements(source: Expr) -> Sequence[Expr]:
-    """The elements of a written array."""
-    match source:
-        case Call(function=Function(name="array"), args=args):
-            return args
-        case Literal(type=t.NULL, value=str() as text):
-            return [Literal(t.NULL, element) for element in array_elements(text) or ()]
-    return ()
+def _converted(binder: Binder, source: Expr, at: exp.Expression, target: Target) -> Expr:
+    """The value as the column's type. The error of a text that is none names the column."""
+    try:
+        return binder.assign(source, target.type, at, f'column "{target.column}"')
+    except SqlError as error:
+        if source.type != t.NULL:
+            raise
+        message = f'{error.message}, in column "{target.column}"'
+        raise SqlError(message, place=error.place, remedy=error.remedy, code=error.code) from None
+
+
+def _is_array(source: Expr) -> bool:
+    return isinstance(source, Call) and source.function.name == "array"
 
 
 def _folded(value: Expr) -> Expr:

@@ -9,6 +9,7 @@ from icestream import types as t
 from icestream.functions.duckdb import Expressions, Unsure, cast, duck_type, keyed, quoted
 from icestream.functions.expressions import Call, Expr, Sort, columns_used
 from icestream.plan import calls
+from icestream.plan.complexity import bounded_depth
 from icestream.plan.logical import (
     Aggregate,
     Distinct,
@@ -50,7 +51,8 @@ def render(node: Node, inputs: Mapping[str, str], now: int) -> str | None:
     try:
         for column in node.columns:
             duck_type(column.type)
-        return _Renderer(inputs, now).top(node)
+        with bounded_depth():
+            return _Renderer(inputs, now).top(node)
     except Unsure:
         return None
 

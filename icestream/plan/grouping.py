@@ -5,29 +5,45 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations, product
+from math import prod
 
 from sqlglot import exp
 
-from icestream.errors import SqlError
-from icestream.functions.expressions import AggregateCall, ColumnRef, Expr, WindowCall
+from icestream.errors import NotSupportedError, SqlError
+from icestream.functions.expressions import (
+    AggregateCall,
+    ColumnRef,
+    Expr,
+    WindowCall,
+    columns_used,
+)
 from icestream.plan.calls import null
 from icestream.plan.clauses import refuse
+from icestream.plan.complexity import STATEMENT_TOO_COMPLEX
 from icestream.plan.logical import Aggregate, Expand, Item, Node, Project, SetOperation
 from icestream.plan.rewrite import below, kept, transform, transform_plan
-from icestream.plan.scope import Context, FromScope, OuterRef
+from icestream.plan.scope import Context, FromScope, OuterRef, further
 from icestream.plan.subqueries import Pending
 
 Keys = tuple[exp.Expression, ...]
+MAX_GROUPING_SETS = 1024
 
 
 def grouping_sets(group: exp.Expression | None) -> list[Keys] | None:
     """The grouping sets as written; one of them for a plain GROUP BY, None without one."""
     if group is None:
         return None
-    parts: list[list[Keys]] = [[(e,)] if _is_plain(e) else _sets(e) for e in group.expressions]
-    for key in ("rollup", "cube", "grouping_sets"):
-        parts += [_sets(e) for e in group.args.get(key) or ()]
+    parts = [[_members(e)] if _is_plain(e) else _sets(e) for e in group.expressions]
+    _check_number(prod(len(part) for part in parts))
     return [tuple(k for keys in chosen for k in keys) for chosen in product(*parts)]
+
+
+def _check_number(sets: int) -> None:
+    if sets > MAX_GROUPING_SETS:
+        raise SqlError(
+            f"too many grouping sets present (maximum {MAX_GROUPING_SETS})",
+            code=STATEMENT_TOO_COMPLEX,
+        )
 
 
 def _is_plain(tree: exp.Expression) -> bool:
@@ -39,6 +55,7 @@ def _sets(tree: exp.Expression) -> list[Keys]:
     if isinstance(tree, exp.Rollup):
         return [_flat(parts[:n]) for n in range(len(parts), -1, -1)]
     if isinstance(tree, exp.Cube):
+        _check_number(1 << len(parts))
         sizes = range(len(parts), -1, -1)
         return [_flat(chosen) for n in sizes for chosen in combinations(parts, n)]
     inner: list[Keys] = []
@@ -92,18 +109,25 @@ class Groups:
                     e.type, call, rest.partition_by, rest.order_by, rest.frame, e.ignore_nulls
                 )
             if isinstance(e, AggregateCall):
-                return self.aggregate(e).ref
+                return self.aggregate(e, tree).ref
             if isinstance(e, OuterRef) or not isinstance(e, ColumnRef) or e.name in self.values:
                 return e if isinstance(e, ColumnRef) else None
             raise self.ungrouped(e, tree)
 
         return transform(expr, step)
 
-    def aggregate(self, call: AggregateCall) -> Item:
+    def aggregate(self, call: AggregateCall, tree: exp.Expression) -> Item:
         """The column of an aggregate; equal calls share one."""
         for item in self.aggregates:
             if item.expr == call:
                 return item
+        used = columns_used(call)
+        if used and all(isinstance(c, OuterRef) for c in used):
+            raise NotSupportedError(
+                f"{call.function.name}() over columns of the query around, which belongs to that query",
+                place=self.ctx.place_of(tree),
+                remedy="compute it in the query around, or with a column of the subquery",
+            )
         item = Item(self.ctx.names.fresh(call.function.name), call)
         self.aggregates.append(item)
         return item
@@ -130,12 +154,16 @@ class Groups:
     def lift_pending(self, pending: Pending, tree: exp.Expression) -> Pending:
         """A subquery that stands beside groups: the outer columns it reads must be keys."""
 
+        made = {n: self.aggregate(call, tree).ref for n, call in pending.aggregates.items()}
+
         def step(e: Expr) -> Expr | None:
+            for key in self.keys:
+                if columns_used(key.expr) and _seen_inside(key.expr) == e:
+                    return OuterRef(e.type, key.name)
             if not isinstance(e, OuterRef) or e.depth != 1:
                 return None
-            for key in self.keys:
-                if key.expr == ColumnRef(e.type, e.name):
-                    return OuterRef(e.type, key.name)
+            if e.name in made:
+                return OuterRef(e.type, made[e.name].name)
             raise self.ungrouped(e, tree, "subquery")
 
         return Pending(pending.ref, transform_plan(pending.node, step))
@@ -173,3 +201,8 @@ class Groups:
         if len(branches) == 1:
             return branches[0]
         return SetOperation("union", True, tuple(branches), branches[0].columns)
+
+
+def _seen_inside(expr: Expr) -> Expr:
+    """An expression of the query around as a subquery has it."""
+    return transform(expr, lambda e: further(e) if isinstance(e, ColumnRef) else None)

@@ -19,14 +19,19 @@ from icestream.plan.rewrite import kept
 from icestream.plan.scope import Context, FromScope, Source, Visible
 from icestream.plan.subqueries import Subqueries
 
+_KINDS = ("", "INNER", "OUTER", "CROSS")
 _SIDES: dict[str, JoinKind] = {"LEFT": "left", "RIGHT": "right", "FULL": "full"}
 
 
 def kind_of(join: exp.Join, ctx: Context) -> JoinKind:
     """The kind of a join as written. A comma and a join without a condition are cross joins."""
     kind = str(join.args.get("kind") or "").upper()
-    if is_asof(join) or kind in ("SEMI", "ANTI"):
-        what = "ASOF JOIN with a function or LATERAL" if is_asof(join) else f"{kind} JOIN"
+    method = str(join.args.get("method") or "").upper()
+    if is_asof(join):
+        what = "ASOF JOIN with a function or LATERAL"
+        raise NotSupportedError(what, place=ctx.place_of(join))
+    if kind not in _KINDS or method not in ("", "NATURAL"):
+        what = f"{method} {kind}".strip().removesuffix(" JOIN").removesuffix("_JOIN") + " JOIN"
         raise NotSupportedError(what, place=ctx.place_of(join))
     side = str(join.args.get("side") or "").upper()
     if side in _SIDES:

@@ -14,6 +14,7 @@ from functools import cached_property
 from typing import Any, TypeVar
 from typing import Literal as Choice
 
+from icestream import interrupts
 from icestream import types as t
 from icestream.errors import Place
 from icestream.functions.expressions import (
@@ -64,9 +65,10 @@ class Node:
     @cached_property
     def columns(self) -> tuple[OutColumn, ...]:
         """What it gives, in order."""
+        interrupts.check()  # every step of planning makes nodes and asks them for this
         return self._columns()
 
-    @property
+    @cached_property
     def names(self) -> tuple[str, ...]:
         """The names of its columns."""
         return tuple(c.name for c in self.columns)
@@ -80,6 +82,11 @@ class Node:
     def exprs(self) -> tuple[Expr, ...]:
         """The expressions that stand in the node itself."""
         return tuple(_inside(tuple(getattr(self, f.name) for f in fields(self)), Expr))
+
+    @cached_property
+    def node_count(self) -> int:
+        """The nodes of the plan. An input that several nodes share counts for each of them."""
+        return 1 + sum(i.node_count for i in self.inputs)
 
     def with_inputs(self, inputs: Sequence[Node]) -> Node:
         """The same node over other inputs, which must give columns of the same names and types."""
@@ -378,6 +385,7 @@ class Lookup(Node):
 
 def walk(node: Node) -> Iterator[Node]:
     """The node and all below it, parents first."""
+    interrupts.check()
     yield node
     for child in node.inputs:
         yield from walk(child)

@@ -278,12 +278,31 @@ class Rules:
 
 
 def _is_not(expr: Expr, moving: Sequence[Expr]) -> Expr:
-    """Not true. Of a plain comparison NOT says the same where the other moment's is true, and data files can be left
-    out by it; anything else may also be NULL."""
-    comparisons = ("<", "<=", ">", ">=")
-    if len(moving) == 1 and isinstance(moving[0], Call) and moving[0].function.name in comparisons:
-        return call("not", expr)
+    """Not true, which is false or NULL. NOT says the same of a comparison that is NULL at no moment or at all of them;
+    it is preferred because data files can be left out by it."""
+    if len(moving) == 1 and isinstance(moving[0], Call):
+        test = moving[0]
+        compares = test.function.name in ("<", "<=", ">", ">=")
+        if compares and not any(_may_turn_null(a) for a in test.args):
+            return call("not", expr)
     return call("is distinct from", expr, Literal(t.BOOLEAN, True))
+
+
+def _may_turn_null(expr: Expr) -> bool:
+    """Whether an expression may be NULL at one moment and not at another, for the same row."""
+    if not moving_in(expr):
+        return False
+    match expr:
+        case Call(function=function, args=()):
+            return function.name not in ("now", "current_date", "localtimestamp")
+        case Call(function=function, args=args) if function.name in ("+", "-"):
+            return any(_may_turn_null(a) for a in args)
+        case Cast(arg=arg) if expr.type in _TIMES and arg.type in _TIMES:
+            return _may_turn_null(arg)
+    return True
+
+
+_TIMES = (t.DATE, t.TIMESTAMP, t.TIMESTAMPTZ)
 
 
 def at_moment(expr: Expr, micros: int) -> Expr:

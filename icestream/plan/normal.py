@@ -23,6 +23,7 @@ from icestream.functions.expressions import (
     columns_used,
 )
 from icestream.plan.calls import both, call, choose, count, null, numbered, whole
+from icestream.plan.complexity import check_size
 from icestream.plan.linear import moving_in
 from icestream.plan.logical import (
     Aggregate,
@@ -42,7 +43,8 @@ from icestream.plan.logical import (
     Window,
     walk,
 )
-from icestream.plan.rewrite import kept, refs, substitute
+from icestream.plan.rewrite import conjuncts, kept, refs, substitute
+from icestream.plan.sessions import WHOLE
 from icestream.plan.tidy import tidy
 
 MADE = "_icestream_"
@@ -50,6 +52,10 @@ MADE = "_icestream_"
 
 _BY_PLACE = {"row_number", "ntile", "lag", "lead"}
 """Window functions that tell rows apart which their ORDER BY does not."""
+_BY_RANK = {"rank", "dense_rank", "percent_rank", "cume_dist"}
+"""Window functions that rows which are equal in their ORDER BY share the result of."""
+_ANY_ORDER = {"count", "bool_and", "bool_or", "every", "bit_and", "bit_or", "bit_xor"}
+"""Aggregates whose result is the same to the last bit in whatever order they see their rows."""
 _IN_ORDER = {"array_agg", "string_agg", "jsonb_agg", "jsonb_object_agg", "first_value", "last_value"}  # fmt: skip
 """Aggregates whose result depends on the order in which they see their rows."""
 _WHOLE = {*_IN_ORDER, "mode", "percentile_cont", "percentile_disc", "approx_count_distinct"}
@@ -58,7 +64,9 @@ _WHOLE = {*_IN_ORDER, "mode", "percentile_cont", "percentile_disc", "approx_coun
 
 def normal(node: Node) -> Node:
     """The same relation, with the same columns."""
-    return tidy(_Normal(node).visit(node))
+    made = _Normal(node).visit(node)
+    check_size(made)
+    return tidy(made)
 
 
 class _Normal:
@@ -98,6 +106,8 @@ class _Normal:
                 return replace(node, kind="inner")
             case Join(kind="inner") if node.condition is not None and moving_in(node.condition):
                 return Filter(replace(node, condition=None), node.condition)
+            case Join(kind="left" | "semi" | "anti") if not node.temporal:
+                return _below_join(node)
             case Aggregate():
                 return self.aggregate(node)
             case Window():
@@ -169,13 +179,15 @@ class _Normal:
     # -- joins --------------------------------------------------------------------------------------
 
     def right(self, node: Join) -> Node:
-        return Project(Join("left", node.right, node.left, node.condition), _columns(node))
+        made = _below_join(Join("left", node.right, node.left, node.condition))
+        return Project(made, _columns(node))
 
     def full(self, node: Join) -> Node:
         """The left join, and what of the right has no partner."""
-        alone = Join("anti", node.right, node.left, node.condition)
+        alone = _below_join(Join("anti", node.right, node.left, node.condition))
         padded = (*(Item(c.name, null(c.type)) for c in node.left.columns), *kept(node.right))
-        branches = (Join("left", node.left, node.right, node.condition), Project(alone, padded))
+        joined = _below_join(Join("left", node.left, node.right, node.condition))
+        branches = (joined, Project(alone, padded))
         names = [self.fresh("c") for _ in node.columns]
         outputs = tuple(OutColumn(n, c.type) for n, c in zip(names, node.columns, strict=True))
         both_sides = SetOperation("union", True, branches, outputs)
@@ -285,13 +297,9 @@ class _Normal:
     def settled_window(
         self, call: WindowCall, partition: tuple[Expr, ...], below: Node
     ) -> WindowCall:
-        inner = call.call
-        name = inner.function.name if isinstance(inner, Call | AggregateCall) else ""
-        by_rows = call.frame is not None and call.frame.unit.upper() == "ROWS"
-        order = call.order_by
-        whole_frame = call.frame is None or call.frame.start.side == "unbounded preceding"
-        if name in _BY_PLACE or by_rows or (name == "first_value" and whole_frame and order):
-            order = self.total(order, below)
+        if _is_whole(call):
+            call = replace(call, frame=WHOLE)
+        order = self.total(call.order_by, below) if _takes_total_order(call) else call.order_by
         return replace(call, partition_by=partition, order_by=order)
 
     # -- what all of them need ----------------------------------------------------------------------
@@ -299,7 +307,7 @@ class _Normal:
     def total(self, order: Sequence[Sort], below: Node) -> tuple[Sort, ...]:
         """The order with the whole row as the last resort."""
         known = {s.expr for s in order}
-        rest = [r for r in refs(below) if r not in known and _sortable(r.type)]
+        rest = [r for r in refs(below) if r not in known and has_total_order(r.type)]
         return (*order, *(Sort(r, False, False) for r in rest))
 
     def computed(self, below: Node, exprs: Iterable[Expr]) -> tuple[Node, tuple[Expr, ...]]:
@@ -323,16 +331,82 @@ class _Normal:
         return Project(below, (*kept(below), *added)), tuple(made)
 
 
-def is_settled(call: WindowCall) -> bool:
-    """Whether a window call, computed again over the same rows, surely gives the same."""
+def _takes_total_order(call: WindowCall) -> bool:
+    """Whether a total order gives a window call one result, and one that its own order allows.
+
+    More sort keys split groups of peers, so they must not move the bounds of a RANGE or GROUPS frame that the
+    result depends on.
+    """
+    name = call.call.function.name if isinstance(call.call, Call | AggregateCall) else ""
+    if name in _BY_PLACE or _is_by_rows(call):
+        return True
+    if call.frame is None or name not in ("first_value", "last_value"):
+        return name == "first_value" and not call.ignore_nulls
+    start, end = call.frame.start.side, call.frame.end.side
+    here, there = (start, end) if name == "first_value" else (end, start)
+    if here not in ("unbounded preceding", "unbounded following"):
+        return False
+    return there.startswith("unbounded") or (there == "current row" and not call.ignore_nulls)
+
+
+def is_settled(call: WindowCall, total: bool = True) -> bool:
+    """Whether a window call in normal form, computed again over the same rows, surely gives the same.
+
+    `total`: whether an order by all columns of its input tells all different rows apart.
+    """
     inner = call.call
-    by_rows = call.frame is not None and call.frame.unit.upper() == "ROWS"
-    if by_rows or not isinstance(inner, AggregateCall):
-        name = inner.function.name if isinstance(inner, Call) else ""
-        return by_rows or name not in ("last_value", "nth_value")
-    inexact = any(a.type in (t.REAL, t.DOUBLE) for a in inner.args)
-    exact = ("count", "min", "max", "bool_and", "bool_or", "every")
-    return inner.function.name in exact or not (inexact or inner.function.name in _WHOLE)
+    assert isinstance(inner, Call | AggregateCall)
+    name = inner.function.name
+    if _takes_total_order(call):
+        return total
+    if isinstance(inner, Call):
+        return name in _BY_RANK
+    inexact = any(not has_total_order(a.type) or a.type in (t.REAL, t.DOUBLE) for a in inner.args)
+    if name in ("min", "max"):
+        return all(has_total_order(a.type) for a in inner.args)
+    return name in _ANY_ORDER or (name in ("sum", "avg") and not inexact)
+
+
+def _is_whole(call: WindowCall) -> bool:
+    """Whether a call picks a row of its whole partition, so that its frame may be said in rows."""
+    name = call.call.function.name if isinstance(call.call, Call) else ""
+    if name not in ("first_value", "last_value", "nth_value"):
+        return False
+    if call.frame is None or not call.order_by:
+        return not call.order_by and (call.frame is None or not _is_by_rows(call))
+    sides = (call.frame.start.side, call.frame.end.side)
+    return sides == ("unbounded preceding", "unbounded following")
+
+
+def _is_by_rows(call: WindowCall) -> bool:
+    return call.frame is not None and call.frame.unit.upper() == "ROWS"
+
+
+def has_total_order(type: t.Type) -> bool:
+    """Whether values of a type that are equal in an ORDER BY are one value. A month is as long as 30 days."""
+    match type:
+        case t.ArrayType(element=element):
+            return has_total_order(element)
+        case t.StructType(fields=fields):
+            return all(has_total_order(f.type) for f in fields)
+    return not isinstance(type, t.MapType) and type != t.INTERVAL
+
+
+def _below_join(node: Join) -> Node:
+    """Conditions on the time stand in filters, where their rule is: below the join where they read one side only."""
+    moving = [c for c in conjuncts(node.condition) if moving_in(c)]
+    left, right = set(node.left.names), set(node.right.names)
+    theirs = [c for c in moving if {r.name for r in columns_used(c)} <= right]
+    mine = [c for c in moving if node.kind == "semi" and {r.name for r in columns_used(c)} <= left]
+    mine = [c for c in mine if c not in theirs]
+    if not theirs and not mine:
+        return node
+    rest = both(c for c in conjuncts(node.condition) if c not in (*theirs, *mine))
+    sides = [
+        Filter(side, _all(tests)) if tests else side
+        for side, tests in zip(node.inputs, (mine, theirs), strict=True)
+    ]
+    return replace(node, left=sides[0], right=sides[1], condition=rest)
 
 
 def _below_projection(node: Filter) -> Node:
@@ -363,7 +437,3 @@ def _all(tests: Sequence[Expr]) -> Expr:
     whole_test = both(tests)
     assert whole_test is not None
     return whole_test
-
-
-def _sortable(type: t.Type) -> bool:
-    return not isinstance(type, t.MapType) and type != t.INTERVAL

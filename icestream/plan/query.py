@@ -17,6 +17,7 @@ from icestream.functions.coercion import common_type, describe
 from icestream.functions.expressions import ColumnRef, Expr, Sort
 from icestream.plan.calls import binder_of
 from icestream.plan.clauses import refuse
+from icestream.plan.complexity import bounded_depth, check_size
 from icestream.plan.conversion import as_texts, convert
 from icestream.plan.limits import limited
 from icestream.plan.logical import (
@@ -59,13 +60,15 @@ _KINDS: dict[type[exp.Expression], SetKind] = {
 def bind_query(query: Query, relations: Relations) -> Node:
     """The plan of a query. Its columns have the names the user sees, even if some are equal."""
     output = bind_open(query, relations)
-    node = as_texts(output.node)
-    return tidy(node if node.names == output.names else _named(node, output.names))
+    with bounded_depth():
+        node = as_texts(output.node)
+        return tidy(node if node.names == output.names else _named(node, output.names))
 
 
 def bind_open(query: Query, relations: Relations) -> Output:
     """The plan of a query, in which a column of untyped literals has no type yet."""
-    return _query(_queries_in_lists(query.tree), Context(relations, query.place_of, _typed))
+    with bounded_depth():
+        return _query(_queries_in_lists(query.tree), Context(relations, query.place_of, _typed))
 
 
 def cells(query: Query, relations: Relations) -> list[list[Cell]]:
@@ -76,12 +79,18 @@ def cells(query: Query, relations: Relations) -> list[list[Cell]]:
 
 def _queries_in_lists(tree: exp.Expression) -> exp.Expression:
     """sqlglot takes `IN (VALUES …)` for a list with one member."""
+    if not any(map(_has_query_in_list, tree.find_all(exp.In))):
+        return tree
     copy = tree.copy()
     for node in copy.find_all(exp.In):
-        if len(node.expressions) == 1 and isinstance(node.expressions[0], exp.Values):
+        if _has_query_in_list(node):
             node.set("query", exp.Subquery(this=node.expressions[0]))
             node.set("expressions", [])
     return copy
+
+
+def _has_query_in_list(node: exp.In) -> bool:
+    return len(node.expressions) == 1 and isinstance(node.expressions[0], exp.Values)
 
 
 def _named(node: Node, names: Sequence[str]) -> Node:
@@ -99,7 +108,12 @@ def _typed(tree: exp.Expression, ctx: Context) -> Output:
 
 def _query(tree: exp.Expression, ctx: Context) -> Output:
     """A query at any level. Columns of untyped literals may still be of unknown type."""
-    ctx = _with(tree, ctx)
+    found = _bind(tree, _with(tree, ctx))
+    check_size(found.node, ctx.place_of(tree))
+    return found
+
+
+def _bind(tree: exp.Expression, ctx: Context) -> Output:
     match tree:
         case exp.Subquery():
             inner = _query(tree.this, ctx)
@@ -173,12 +187,12 @@ def _set_operation(tree: exp.SetOperation, ctx: Context) -> Output:
 
 
 def _branches(node: Node, types: Sequence[Type], kind: SetKind, keep: bool) -> tuple[Node, ...]:
-    """The branch with those types; a UNION ALL inside a UNION ALL becomes part of it."""
-    converted_node = convert(node, types)
-    inside = isinstance(converted_node, SetOperation) and converted_node.kind == "union"
-    if kind == "union" and keep and inside and converted_node.all:  # type: ignore[attr-defined]
-        return converted_node.inputs
-    return (converted_node,)
+    """The branch with those types. A UNION ALL inside a UNION becomes part of it, and so does a UNION inside one that
+    has every row once."""
+    made = convert(node, types)
+    if not isinstance(made, SetOperation) or made.kind != "union" or kind != "union":
+        return (made,)
+    return made.inputs if made.all or not keep else (made,)
 
 
 def _common_types(

@@ -184,13 +184,18 @@ class _Select:
         """The aggregation, if there is one; all later expressions are rewritten to read its columns."""
         sets = grouping_sets(self.tree.args.get("group"))
         exprs = [*(c.expr for c in self.chosen), *(k.expr for k in keys)]
-        if sets is None and having is None and not any(has_aggregate(e) for e in exprs):
+        aggregated = any(has_aggregate(e) for e in exprs) or self.values.holds_aggregate
+        if sets is None and having is None and not aggregated:
             return attach(node, self.values.take(), self.ctx)
         groups = Groups(self.ctx, self.scope)
         for keys_of_set in sets or [()]:
             groups.add_set([self.group_key(k) for k in keys_of_set])
         every = [*exprs, *([having[0]] if having else [])]
         before, after = _split(self.values.take(), groups, every)
+        if any(p.aggregates for p in before):
+            raise SqlError(
+                "aggregate function calls cannot be nested", place=self.ctx.place_of(self.tree)
+            )
         groups.values = {p.ref.name: p for p in after}
         for chosen in self.chosen:
             chosen.expr = groups.lift(chosen.expr, chosen.tree)

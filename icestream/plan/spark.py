@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from icestream import functions
 from icestream import types as t
 from icestream.functions import fragments
+from icestream.functions.expression_errors import Failures
 from icestream.functions.expressions import (
     Call,
     ColumnRef,
@@ -24,7 +25,9 @@ from icestream.functions.expressions import (
     columns_used,
     walk,
 )
+from icestream.functions.floats import has_float, unify_operand
 from icestream.plan import calls
+from icestream.plan.complexity import bounded_depth
 from icestream.plan.logical import (
     Aggregate,
     Distinct,
@@ -45,7 +48,7 @@ from icestream.plan.logical import (
     Window,
     WindowTable,
 )
-from icestream.plan.rewrite import refs, substitute
+from icestream.plan.rewrite import refs, substitute, transform
 from icestream.plan.table_functions import micros
 from icestream.types import backtick, spark_type, stored_spark_type
 
@@ -59,7 +62,21 @@ _JOINS = {
     "anti": "LEFT ANTI JOIN",
 }
 _PLAIN = ("array",)  # functions that VALUES takes
+CANCEL_CHECK = "icestream_running"
+"""A function of the Spark session: (anything) → TRUE. It ends a task that was cancelled."""
 _NOTHING = "TRUE AS `_one`"  # what a SELECT of no columns selects
+
+
+def _unify_float_operands(expr: Expr) -> Expr | None:
+    """x = y over floats with equal bits for equal values.
+
+    Spark runs NOT IN (`x = y OR (x = y) IS NULL`) as a hash join, and compares bits there.
+    """
+    if not (isinstance(expr, Call) and expr.function.name == "="):
+        return None
+    if not any(has_float(a.type) for a in expr.args):
+        return None
+    return replace(expr, args=tuple(unify_operand(a) for a in expr.args))
 
 
 def _is_plain(row: Iterable[Expr]) -> bool:
@@ -71,9 +88,18 @@ def _is_plain(row: Iterable[Expr]) -> bool:
     )
 
 
-def render(node: Node, inputs: Mapping[str, str], now: str | None = None) -> str:
-    """The Spark SQL of a plan. `inputs` has a table expression for every relation that it reads."""
-    return _Renderer(inputs, now).visit(node).text()
+def render(
+    node: Node,
+    inputs: Mapping[str, str],
+    now: str | None = None,
+    failures: Failures | None = None,
+    *,
+    cancellable: bool = False,
+) -> str:
+    """The Spark SQL of a plan. `inputs` has a table expression for every relation that it reads. `failures` says what
+    happens where PostgreSQL raises an error. `cancellable`: joins end when their task is cancelled."""
+    with bounded_depth():
+        return _Renderer(inputs, now, failures, cancellable).visit(node).text()
 
 
 @dataclass(frozen=True)
@@ -110,9 +136,17 @@ class _Block:
 
 
 class _Renderer:
-    def __init__(self, inputs: Mapping[str, str], now: str | None) -> None:
+    def __init__(
+        self,
+        inputs: Mapping[str, str],
+        now: str | None,
+        failures: Failures | None,
+        cancellable: bool,
+    ) -> None:
         self._inputs = inputs
         self._now = now
+        self._failures = failures
+        self._cancellable = cancellable
         self._aliases = 0
 
     def visit(self, node: Node) -> _Block:
@@ -156,7 +190,7 @@ class _Renderer:
     # -- expressions ------------------------------------------------------------------------------
 
     def expr(self, expr: Expr) -> str:
-        return functions.render(expr, now=self._now)
+        return functions.render(expr, now=self._now, failures=self._failures)
 
     def under(self, block: _Block, expr: Expr) -> str:
         """An expression over a block's columns, inside the block's own SELECT."""
@@ -301,11 +335,26 @@ class _Renderer:
 
     def join(self, node: Join) -> _Block:
         left, right = self.subquery(node.left), self.subquery(node.right)
+        check = self.cancel_check(node)
+        if node.kind == "cross" and check:
+            return self.passed(node, f"{left} INNER JOIN {right} ON {check}")
         source = f"{left} {_JOINS[node.kind]} {right}"
         if node.kind != "cross":
             condition = node.condition or Literal(t.BOOLEAN, True)
-            source = f"{source} ON {self.expr(condition)}"
+            if node.kind == "anti":
+                condition = transform(condition, _unify_float_operands)
+            source = f"{source} ON {self.expr(condition)}" + (f" AND {check}" if check else "")
         return self.passed(node, source)
+
+    def cancel_check(self, node: Join) -> str:
+        """A condition that always holds. It reads both sides, so that it is evaluated for every pair of rows."""
+        sides = [
+            [backtick(c.name) for c in side.columns if not isinstance(c.type, t.MapType)]
+            for side in node.inputs
+        ]
+        if not self._cancellable or node.kind == "anti" or not all(sides):
+            return ""
+        return f"{CANCEL_CHECK}(xxhash64({sides[0][0]}, {sides[1][0]}) = 0)"
 
     def set_operation(self, node: SetOperation) -> _Block:
         word = node.kind.upper() + (" ALL" if node.all else "")

@@ -13,6 +13,7 @@ from icestream import types as t
 from icestream.functions.expressions import Call, Cast, ColumnRef, Expr, Literal, WindowCall
 from icestream.plan.accumulate import Kept, Part, kept_of
 from icestream.plan.calls import count, whole
+from icestream.plan.cut import cut_joins
 from icestream.plan.keys import Key
 from icestream.plan.linear import moving_in, relations_read
 from icestream.plan.logical import (
@@ -34,7 +35,7 @@ from icestream.plan.logical import (
     walk,
 )
 from icestream.plan.maintain import Rules, State, equal_columns
-from icestream.plan.normal import MADE, is_settled, normal
+from icestream.plan.normal import MADE, has_total_order, is_settled, normal
 from icestream.plan.rewrite import canonical, conjuncts, kept
 from icestream.plan.stages import (
     HIDDEN,
@@ -55,7 +56,17 @@ from icestream.plan.watermarks import Closing
 
 def stages(node: Node, relation: str, facts: Facts) -> tuple[Stage, ...]:
     """The stages of a view in the order in which they are computed; the last one is the view's own table."""
-    return _Splitter(relation, dict(facts)).split(normal(node))
+    made: list[Stage] = []
+    known = dict(facts)
+
+    def store(input: Node) -> str:
+        below = stages(input, f"{relation}/part{len(made) + 1}", known)
+        made.extend(below)
+        known.update({s.relation: s.known for s in below})
+        return below[-1].relation
+
+    rest = cut_joins(node, store)
+    return (*made, *_Splitter(relation, known).split(normal(rest)))
 
 
 def closed(node: Node, relation: str, facts: Facts, closing: Closing) -> tuple[Stage, ...]:
@@ -161,7 +172,8 @@ class _Splitter:
 
     def visit(self, node: Node, *, stored: bool) -> Node:
         """The node over stages. `stored`: its content is read, not only its changes."""
-        if stored and not self.has_content(node) and not self.is_shared(node):
+        alone = not self.is_shared(node) or _joins_once(node)
+        if stored and not self.has_content(node) and alone:
             return self.once(node, lambda: self.rows(node))
         match node:
             case Scan(relation=relation) if stored and not self.facts[relation].stored:
@@ -312,8 +324,8 @@ class _Splitter:
         if not isinstance(window, Window) or not grows(window.input, self.facts):
             return False
         ranks = {i.name for i in window.calls if _rank(i.expr)}
-        if len(ranks) != len(window.calls):
-            return False
+        if len(ranks) != len(window.calls) or not _share_order(window.calls):
+            return False  # a row that one order leaves out may count in another
         return all(_at_most(x, ranks) for x in conjuncts(node.condition))
 
     def best(self, relation: str, node: Filter, items: tuple[Item, ...]) -> Stage:
@@ -416,5 +428,18 @@ def _told_apart(stage: Stage, shown: tuple[Item, ...]) -> tuple[Item, ...]:
     return (*shown, *added)
 
 
+def _joins_once(node: Node) -> bool:
+    """Whether a plan has a temporal join: what it gave for a row is known only where it is stored."""
+    return any(isinstance(n, Join) and n.temporal for n in walk(node))
+
+
 def _is_settled(node: Window) -> bool:
-    return all(is_settled(i.expr) for i in node.calls if isinstance(i.expr, WindowCall))
+    total = all(has_total_order(c.type) for c in node.input.columns)
+    return all(is_settled(i.expr, total) for i in node.calls if isinstance(i.expr, WindowCall))
+
+
+def _share_order(calls: Sequence[Item]) -> bool:
+    """Whether the orders of window calls are one order, of which some calls leave out the last keys."""
+    orders = [i.expr.order_by for i in calls if isinstance(i.expr, WindowCall)]
+    longest = max(orders, key=len)
+    return all(longest[: len(order)] == order for order in orders)

@@ -62,7 +62,7 @@ from icestream.plan.maintain import (
 )
 from icestream.plan.normal import MADE
 from icestream.plan.rewrite import kept, refs, substitute, transform
-from icestream.plan.watermarks import WATERMARK, Closing
+from icestream.plan.watermarks import WATERMARK, Closing, relations_waited
 
 HIDDEN = f"{MADE}state_"
 """Begins the names of columns that a table has beside those of its query."""
@@ -144,6 +144,11 @@ class Stage:
     def reads(self) -> tuple[str, ...]:
         """The relations that its changes come from, each once."""
         return relations_read(self.plan)
+
+    @property
+    def waits_for(self) -> tuple[str, ...]:
+        """The relations whose watermarks hold for its rows: all but those that a temporal join looks rows up in."""
+        return relations_waited(self.plan)
 
     def reads_of(self, relation: str) -> frozenset[str]:
         """The columns that it reads of a relation."""

@@ -15,7 +15,16 @@ from sqlglot import exp
 from icestream import types as t
 from icestream.errors import NotSupportedError, SqlError
 from icestream.functions.bind import Binder
-from icestream.functions.expressions import ColumnRef, Expr, Literal, Row, Sort
+from icestream.functions.datatypes import written
+from icestream.functions.expressions import (
+    AggregateCall,
+    ColumnRef,
+    Expr,
+    Literal,
+    Row,
+    Sort,
+    has_window,
+)
 from icestream.functions.trees import OPERATORS
 from icestream.plan import calls
 from icestream.plan.calls import binder_of, both, call
@@ -35,17 +44,22 @@ from icestream.plan.logical import (
     Window,
 )
 from icestream.plan.rewrite import kept, refs, transform
-from icestream.plan.scope import Context, FromScope, Output, further
+from icestream.plan.scope import Context, FromScope, OuterRef, Output, further
 
 _MATCH = Callable[[tuple[ColumnRef, ...]], Expr]
 
 
 @dataclass(frozen=True)
 class Pending:
-    """A value that a subquery has: the column that stands for it, and the subquery's plan, with one column."""
+    """A value that a subquery has: the column that stands for it, and the subquery's plan, with one column.
+
+    `aggregates` are those of the query around that the subquery's rows are compared with, by the name of the outer
+    column that stands for each in the plan.
+    """
 
     ref: ColumnRef
     node: Node
+    aggregates: Mapping[str, AggregateCall] = field(default_factory=dict)
 
 
 @dataclass
@@ -84,11 +98,12 @@ class Subqueries:
         plain: list[Expr] = []
         joins: list[Callable[[Node], Node]] = []
         for part in conditions(tree):
-            if (join := self._semi(part)) is not None:
+            if (join := self._semi(part, what)) is not None:
                 joins.append(join)
                 continue
             bound = self.boolean(part, what)
-            refuse(bound, "JOIN conditions" if what == "JOIN/ON" else what, part, self.ctx)
+            for compared in (bound, *self._held()):
+                refuse(compared, _place_of_clause(what), part, self.ctx)
             plain.append(bound)
         width = node.columns
         whole = attach(node, self.take(), self.ctx)
@@ -100,7 +115,16 @@ class Subqueries:
             whole = join(whole)
         return whole
 
-    def _semi(self, tree: exp.Expression) -> Callable[[Node], Node] | None:
+    @property
+    def holds_aggregate(self) -> bool:
+        """Whether what waits is compared with an aggregate of this query."""
+        return bool(self._held())
+
+    def _held(self) -> list[Expr]:
+        """The aggregates that subqueries are compared with."""
+        return [a for p in self.pending for a in p.aggregates.values()]
+
+    def _semi(self, tree: exp.Expression, what: str) -> Callable[[Node], Node] | None:
         """The semi or anti join that a condition is, if it is one."""
         waiting = len(self.pending)
         negated = isinstance(tree, exp.Not)
@@ -110,13 +134,14 @@ class Subqueries:
             node = _first_rows(output.node)
             return lambda left: self._half_join(left, node, None, negated)
         if isinstance(inner, exp.In) and inner.args.get("query") is not None:
-            output, match = self._membership(inner)
+            output, match, compared = self._membership(inner)
         elif not negated and isinstance(inner, exp.EQ) and isinstance(inner.expression, exp.Any):
             if not isinstance(inner.expression.this.unnest(), exp.Query):
                 return None
-            output, match = self._quantified(inner)
+            output, match, compared = self._quantified(inner)
         else:
             return None
+        refuse(compared, _place_of_clause(what), inner, self.ctx)
         if len(self.pending) > waiting:  # a subquery on the left side: the general way
             del self.pending[waiting:]
             return None
@@ -156,7 +181,8 @@ class Subqueries:
             case exp.Exists():
                 return self._counted(self._inside(tree.this).node)
             case exp.In():
-                output, match = self._membership(tree)
+                output, match, compared = self._membership(tree)
+                self._refuse_window(compared, tree)
                 return self._tested(output.node, match, every=False)
             case exp.Array():
                 raise NotSupportedError(
@@ -164,7 +190,8 @@ class Subqueries:
                 )
             case exp.Subquery() | exp.Query():
                 return self._scalar(tree)
-        output, match = self._quantified(tree)
+        output, match, compared = self._quantified(tree)
+        self._refuse_window(compared, tree)
         word = type(tree.expression).__name__.lower()
         return self._tested(output.node, match, every=word == "all")
 
@@ -185,7 +212,19 @@ class Subqueries:
 
     def _tested(self, node: Node, match: _MATCH, every: bool) -> Expr:
         """x op ANY (…): true if one is, else NULL if one is unknown, else false. ALL is the other way round."""
-        test = transform(match(refs(node)), lambda e: _outside(e, node))
+        aggregates: dict[str, AggregateCall] = {}
+
+        def outside(expr: Expr) -> Expr | None:
+            """The columns and aggregates of the query around, seen from inside the subquery."""
+            if isinstance(expr, AggregateCall):
+                name = self.ctx.names.fresh(expr.function.name)
+                aggregates[name] = expr
+                return OuterRef(expr.type, name)
+            if isinstance(expr, ColumnRef) and expr not in refs(node):
+                return further(expr)
+            return None
+
+        test = transform(match(refs(node)), outside)
         decisive = call("not", test) if every else test
         names = self.ctx.names
         hits = Item(names.fresh("hits"), calls.count(decisive))
@@ -196,10 +235,24 @@ class Subqueries:
         no, yes = Literal(t.BOOLEAN, every), Literal(t.BOOLEAN, not every)
         verdict = calls.choose(some, yes, calls.choose(doubt, calls.null(t.BOOLEAN), no))
         item = Item(names.fresh("in"), verdict)
-        return self._add(Project(counted, (item,)), item.ref)
+        return self._add(Project(counted, (item,)), item.ref, aggregates)
 
-    def _add(self, node: Node, column: ColumnRef) -> ColumnRef:
-        found = Pending(ColumnRef(column.type, self.ctx.names.fresh(column.name)), node)
+    def _refuse_window(self, expr: Expr, tree: exp.Expression) -> None:
+        if has_window(expr):
+            raise NotSupportedError(
+                "a window function compared with a subquery",
+                place=self.ctx.place_of(tree),
+                remedy="compute it in a subquery in FROM and compare its column",
+            )
+
+    def _add(
+        self,
+        node: Node,
+        column: ColumnRef,
+        aggregates: Mapping[str, AggregateCall] | None = None,
+    ) -> ColumnRef:
+        ref = ColumnRef(column.type, self.ctx.names.fresh(column.name))
+        found = Pending(ref, node, aggregates or {})
         self.pending.append(found)
         return found.ref
 
@@ -208,21 +261,21 @@ class Subqueries:
     def _inside(self, tree: exp.Expression) -> Output:
         return self.ctx.bind(tree, self.ctx.inner(self.scope))
 
-    def _membership(self, tree: exp.In) -> tuple[Output, _MATCH]:
+    def _membership(self, tree: exp.In) -> tuple[Output, _MATCH, Expr]:
         return self._compared(tree, tree.this, tree.args["query"], "=")
 
-    def _quantified(self, tree: exp.Expression) -> tuple[Output, _MATCH]:
+    def _quantified(self, tree: exp.Expression) -> tuple[Output, _MATCH, Expr]:
         symbol = OPERATORS.get(type(tree))
         if symbol is None:
-            raise NotSupportedError(f"{tree.sql('risingwave')}", place=self.ctx.place_of(tree))
+            raise NotSupportedError(f"{written(tree)}", place=self.ctx.place_of(tree))
         right = tree.expression
         source = right.expressions[0] if isinstance(right, exp.Anonymous) else right.this
         return self._compared(tree, tree.this, source, symbol)
 
     def _compared(
         self, tree: exp.Expression, left: exp.Expression, query: exp.Expression, symbol: str
-    ) -> tuple[Output, _MATCH]:
-        """The subquery, and the test of its row against the left side."""
+    ) -> tuple[Output, _MATCH, Expr]:
+        """The subquery, the test of its row against the left side, and that side."""
         bound = self.bind(left)
         values = bound.args if isinstance(bound, Row) else (bound,)
         output = self._inside(query)
@@ -243,14 +296,11 @@ class Subqueries:
             return whole
 
         match(refs(output.node))  # types that cannot be compared are an error now
-        return output, match
+        return output, match, bound
 
 
-def _outside(expr: Expr, node: Node) -> Expr | None:
-    """The columns of the query around, seen from inside the subquery."""
-    if isinstance(expr, ColumnRef) and expr not in refs(node):
-        return further(expr)
-    return None
+def _place_of_clause(what: str) -> str:
+    return "JOIN conditions" if what == "JOIN/ON" else what
 
 
 def _first_rows(node: Node) -> Node:

@@ -8,10 +8,12 @@ from __future__ import annotations
 from sqlglot import exp
 
 from icestream.errors import NotSupportedError, SqlError
+from icestream.functions.datatypes import written
 from icestream.functions.expressions import ColumnRef
 from icestream.plan import calls
 from icestream.plan.asof import is_asof
 from icestream.plan.calls import both, call
+from icestream.plan.complexity import check_size
 from icestream.plan.decorrelate import decorrelate
 from icestream.plan.joins import crossed, joined, kind_of, on_condition, refuse_twice
 from icestream.plan.logical import ONE_ROW, Filter, Item, Join, Node, Project, Scan, walk
@@ -42,6 +44,7 @@ def bind_from(tree: exp.Expression, ctx: Context) -> Source:
         comma = not any(join.args.get(k) for k in ("side", "kind", "method", "on", "using"))
         if comma and not is_lateral(join.this):
             before, here = crossed(before, here, ctx, join), relation(join.this, ctx)
+            check_size(before.node, ctx.place_of(join))
         elif comma:
             before, here = None, _next(crossed(before, here, ctx, join), join, ctx)
         else:
@@ -55,6 +58,12 @@ def is_lateral(tree: exp.Expression) -> bool:
 
 
 def _next(left: Source, join: exp.Join, ctx: Context) -> Source:
+    found = _join(left, join, ctx)
+    check_size(found.node, ctx.place_of(join))
+    return found
+
+
+def _join(left: Source, join: exp.Join, ctx: Context) -> Source:
     if isinstance(join.this, exp.Lateral) and isinstance(join.this.this, exp.Subquery):
         return _lateral(left, join, ctx)
     if is_lateral(join.this):
@@ -94,7 +103,7 @@ def _alone(tree: exp.Expression, ctx: Context) -> Source:
         return aliased(tree, _shown(inner), None, ctx) if tree.args.get("alias") else inner
     if isinstance(tree, exp.Subquery | exp.Values):
         return _derived(tree, ctx)
-    raise NotSupportedError(f"{tree.sql('risingwave')} in FROM", place=ctx.place_of(tree))
+    raise NotSupportedError(f"{written(tree)} in FROM", place=ctx.place_of(tree))
 
 
 def _windowed(tree: exp.Expression, ctx: Context) -> Source:

@@ -8,7 +8,7 @@ are there. Where several relations have one, the bound holds for the least of th
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from icestream import types as t
 from icestream.functions.expressions import (
@@ -66,6 +66,10 @@ class Closing:
     column: str
     bound: Expr
     inclusive: bool
+    group: str = field(default="", compare=False)
+    """Columns of one group are final together: what one says of a row, the others say at the same watermark."""
+    derived: bool = field(default=False, compare=False)
+    """Whether the column is made of one of its group such that it may say so later, but never earlier."""
 
 
 Closings = dict[str, Closing]
@@ -83,9 +87,31 @@ def closing(node: Node, marks: Marks) -> Closing | None:
     return min(found, key=lambda c: (not c.inclusive, _size(c.bound)), default=None)
 
 
+def shown_closings(node: Node, marks: Marks) -> Closings:
+    """When the rows are final of a view that shows what is final, by column.
+
+    The view shows a row by one column. Another column may call a row final before it is shown, so it says nothing of
+    the view's rows, unless it is final together with that one or later.
+    """
+    shown = closing(node, marks)
+    if shown is None:
+        return {}
+    found = closings(node, marks)
+    return {
+        name: c
+        for name, c in found.items()
+        if name == shown.column or (c.group == shown.group and not shown.derived)
+    }
+
+
 def watermarks_read(node: Node, marks: Marks) -> tuple[str, ...]:
     """The relations whose watermarks a plan waits for, each once; not those that a temporal join looks up."""
-    return tuple(dict.fromkeys(key for key in _relations(node) if key in marks))
+    return tuple(key for key in relations_waited(node) if key in marks)
+
+
+def relations_waited(node: Node) -> tuple[str, ...]:
+    """The relations that a plan reads, each once, without those that only a temporal join looks up."""
+    return tuple(dict.fromkeys(_relations(node)))
 
 
 def _relations(node: Node) -> Iterator[str]:
@@ -135,7 +161,8 @@ def _scanned(node: Scan, mark: str | Closings) -> Iterator[Closing]:
     for item in node.items:
         if isinstance(item.expr, ColumnRef):
             if item.expr.name == mark:
-                yield Closing(item.name, ColumnRef(item.expr.type, WATERMARK), False)
+                group = f"{node.relation}.{mark}"
+                yield Closing(item.name, ColumnRef(item.expr.type, WATERMARK), False, group)
             elif not isinstance(mark, str) and item.expr.name in mark:
                 yield replace(mark[item.expr.name], column=item.name)
 
@@ -167,7 +194,12 @@ def _followed(expr: Expr, below: Closings) -> Closing | None:
             if inner is None:
                 return None
             exact = expr.type != t.DATE or arg.type == t.DATE
-            return replace(inner, bound=replace(expr, arg=inner.bound), inclusive=inner.inclusive and exact)  # fmt: skip
+            return replace(
+                inner,
+                bound=replace(expr, arg=inner.bound),
+                inclusive=inner.inclusive and exact,
+                derived=inner.derived or not exact,
+            )
         case Call(function=function, args=args) if function.monotone is not None:
             place = function.monotone
             others = [a for i, a in enumerate(args) if i != place]
@@ -177,8 +209,12 @@ def _followed(expr: Expr, below: Closings) -> Closing | None:
             if inner is None:
                 return None
             exact = function.name in ("+", "-") and _micros(others[0]) is not None
-            bound = _moved(expr, inner.bound, place)
-            return replace(inner, bound=bound, inclusive=inner.inclusive and exact)
+            return replace(
+                inner,
+                bound=_moved(expr, inner.bound, place),
+                inclusive=inner.inclusive and exact,
+                derived=inner.derived or not exact,
+            )
     return None
 
 
@@ -208,7 +244,8 @@ def _window_table(node: WindowTable, below: Closings) -> Closings:
         return below
     reached = converted(time.bound, node.bound_type)
     begun = call("-", reached, Literal(t.INTERVAL, node.size))
-    bounds = (Closing(node.end, reached, True), Closing(node.start, begun, True))
+    group = f"{time.group} {node.kind} {node.size} {node.slide} {node.offset}"
+    bounds = (Closing(node.end, reached, True, group), Closing(node.start, begun, True, group))
     return {**below, **_named(bounds)}
 
 
@@ -250,7 +287,8 @@ def _sessions(node: Window, below: Closings) -> Closings:
     if session is None or mark is None or _micros(session.gap) is None:
         return {}
     bound = call("-", mark.bound, session.gap)
-    return _named(Closing(name, bound, True) for name in session.last)
+    group = f"{mark.group} session {session.gap}"
+    return _named(Closing(name, bound, True, group) for name in session.last)
 
 
 # -- several inputs -------------------------------------------------------------------------------
@@ -266,7 +304,9 @@ def _set_operation(node: SetOperation, marks: Marks) -> Closings:
         alike = [c for c in each if c is not None]
         if alike and len(alike) == len(each) and len({c.bound for c in alike}) == 1:
             inclusive = all(c.inclusive for c in alike)
-            found.append(Closing(column.name, alike[0].bound, inclusive))
+            group = " | ".join(c.group for c in alike)
+            derived = any(c.derived for c in alike)
+            found.append(Closing(column.name, alike[0].bound, inclusive, group, derived))
     return _named(found)
 
 
@@ -290,7 +330,9 @@ def _join(node: Join, marks: Marks, given: Sequence[Expr]) -> Closings:
                 continue
             apart = Literal(t.INTERVAL, Interval(0, 0, gap))
             bound = call("-", one.bound, apart) if gap > 0 else one.bound
-            found.setdefault(more, Closing(more, bound, one.inclusive and other.inclusive))
+            inclusive = one.inclusive and other.inclusive
+            group = f"{more} {gap}"
+            found.setdefault(more, Closing(more, bound, inclusive, group))
     return found
 
 

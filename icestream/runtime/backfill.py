@@ -60,7 +60,11 @@ class Backfill:
         self.base = pipeline.record
         spark = _cloned(pipeline.lake.spark)
         self._own = Pipeline(
-            Lake(spark), pipeline.id, pipeline.incarnation, pipeline.settings, pipeline.indexes
+            Lake(spark, pipeline.lake.dml),
+            pipeline.id,
+            pipeline.incarnation,
+            pipeline.settings,
+            pipeline.indexes,
         )
         self._own.record = self.base
         log = pipeline.runtime.log
@@ -71,7 +75,8 @@ class Backfill:
         self._epoch: Epoch | None = None
         try:
             self._own.open_parts(plan)
-            self._own.add_new(plan)
+            with self._own.using(pipeline.answers):
+                self._own.add_new(plan)
         except BaseException:
             self.discard()
             raise
@@ -104,7 +109,10 @@ class Backfill:
             {key: self._epoch.objects[key] for key in self.stages},
             {key: runtime.heads[key] for key in self.stages},
             {key: runtime.uuids[key] for key in self.stages},
-            {key: self._epoch.counters.get(key, 0) for key in self.stages},
+            {
+                key: self._epoch.counters.get(key, 0)
+                for key in (*self.stages, f"{self.new.key}.errors")
+            },
             {f.key: self.base.sources[f.key] for f in own.plan.feeds},
         )
 

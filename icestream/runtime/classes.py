@@ -11,13 +11,15 @@ from pathlib import Path
 
 from icestream.dev import jars
 from icestream.dev.java import find_java
+from icestream.runtime import java_library
 
 
 def archive() -> Path:
     """Where the archive for this Java, this PySpark and these jars is, or will be."""
     engine = jars.lookup("engine").folder
     java = find_java()
-    parts = (java.version, str(java.executable.resolve()), str(jars.pyspark_home()), engine)
+    own = java_library.built_from() if java_library.JAR.exists() else ""
+    parts = (java.version, str(java.executable.resolve()), str(jars.pyspark_home()), engine, own)
     digest = hashlib.sha256("\n".join(parts).encode()).hexdigest()[:12]
     return jars.cache_dir() / f"classes-{digest}.jsa"
 

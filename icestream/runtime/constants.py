@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
 
 from icestream import types as t
-from icestream.functions.expressions import Interval, Literal
+from icestream.functions.datetime_input import days_of, micros_of
+from icestream.functions.expressions import Call, Expr, Interval, Literal
 from icestream.plan.logical import Item, Node, Project, Values
 from icestream.plan.rewrite import kept
 from icestream.types import arrow_type
@@ -31,17 +31,26 @@ def constant_rows(node: Node) -> pa.Table | None:
     """The rows of VALUES that are constants; None for any other query."""
     if not isinstance(node, Values):
         return None
-    if not all(isinstance(expr, Literal) for expr in node.exprs):
+    if not all(_is_constant(expr) for expr in node.exprs):
         return None
     columns = [
-        pa.array([_value(e) for e in column if isinstance(e, Literal)], arrow_type(out.type))
+        pa.array([_value(e) for e in column], arrow_type(out.type))
         for out, column in zip(node.outputs, zip(*node.rows, strict=True), strict=True)
     ]
     return pa.table(columns, names=list(node.names))
 
 
-def _value(literal: Literal) -> Any:
-    value, type = literal.value, literal.type
+def _is_constant(expr: Expr) -> bool:
+    if isinstance(expr, Call) and expr.function.name == "array":
+        return all(_is_constant(element) for element in expr.args)
+    return isinstance(expr, Literal)
+
+
+def _value(expr: Expr) -> Any:
+    if isinstance(expr, Call):
+        return [_value(element) for element in expr.args]
+    assert isinstance(expr, Literal)
+    value, type = expr.value, expr.type
     match value:
         case None | bool():
             return value
@@ -52,9 +61,7 @@ def _value(literal: Literal) -> Any:
         case int() if type in t.FLOATS:
             return float(value)
         case str() if type == t.DATE:
-            return date.fromisoformat(value)
-        case str() if type == t.TIMESTAMP:
-            return datetime.fromisoformat(value)
-        case str() if type == t.TIMESTAMPTZ:
-            return datetime.fromisoformat(value).replace(tzinfo=UTC)
+            return days_of(value)
+        case str() if type in (t.TIMESTAMP, t.TIMESTAMPTZ):
+            return micros_of(value)
     return value

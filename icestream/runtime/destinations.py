@@ -199,6 +199,11 @@ def _clause(change: Alteration) -> str:
     return f"ADD COLUMN {path} {type}" if change.add else f"ALTER COLUMN {path} TYPE {type}"
 
 
+def open_feed(feed: Feed, lake: Lake) -> OpenFeed:
+    """The feed at work. Nothing outside is asked yet."""
+    return (ConnectorFeed if isinstance(feed.object, Connector) else OpenFeed)(feed, lake)
+
+
 # -- on the executors --------------------------------------------------------------------------------
 
 

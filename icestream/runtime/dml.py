@@ -1,46 +1,60 @@
-"""INSERT, UPDATE and DELETE: rows are computed like a query's, and go into the table's log."""
+"""INSERT, UPDATE and DELETE: rows are computed like a query's, and kept in a transaction until it is committed."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Callable, Iterable, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 
 from icestream.catalog.catalog import Catalog
-from icestream.catalog.objects import Table
-from icestream.connectors.dml import NAME, DmlLog
+from icestream.catalog.lineage import is_filled_by_statements, statement_tables
+from icestream.catalog.objects import Sink, Table
 from icestream.errors import SqlError, did_you_mean
 from icestream.functions.expressions import Literal
-from icestream.lake.fold import DELETE, UPSERT
+from icestream.lake import keys
+from icestream.lake.dml_log import DmlLog, TableChanges
+from icestream.lake.fold import DELETE, PATCH, UPSERT
 from icestream.plan.assignment import LOST, Target, bind_assigned
 from icestream.plan.calls import converted
+from icestream.plan.linear import relations_read
 from icestream.plan.logical import Item, Node
+from icestream.plan.query import bind_query
 from icestream.result import Result
 from icestream.runtime.constants import constant_rows, with_items
 from icestream.runtime.query import frame_of
 from icestream.runtime.returning import Change, bind_returning, filled, returned
+from icestream.runtime.spark_jobs import cancellable
+from icestream.runtime.transaction import Transaction
 from icestream.sql import parse
 from icestream.sql import statements as st
-from icestream.types import arrow_type, quote
+from icestream.types import arrow_type, backtick, quote
 
 
 class Changing:
     """How statements change tables that have no connector."""
 
     def __init__(
-        self, catalog: Catalog, spark: SparkSession, home: Path, settle: Callable[[], None]
+        self,
+        catalog: Catalog,
+        spark: SparkSession,
+        log: DmlLog,
+        transaction: Transaction,
+        see: Callable[[Iterable[str]], None],
     ) -> None:
+        """`see` makes the acknowledged writes to these objects visible."""
         self.catalog = catalog
         self.spark = spark
-        self.home = home
-        self.settle = settle
-        """Makes all that was written before visible."""
+        self.log = log
+        self.transaction = transaction
+        self.see = see
 
     def run(self, statement: Change) -> Result:
-        """Write what a statement does; it is in the log when this returns."""
+        """Put what a statement does into the transaction."""
+        if self.transaction.read_only:
+            words = type(statement).__name__.upper()
+            raise SqlError(f"cannot execute {words} in a read-only transaction", code="25006")
         match statement:
             case st.Insert():
                 return self._insert(statement)
@@ -67,7 +81,7 @@ class Changing:
         ]
         rows = self._rows(table, with_items(node, items)).select(list(types))
         answer = self._answer("INSERT 0", statement, table, rows)
-        self._write(table, [(UPSERT, rows)])
+        self._add(table, [(UPSERT, rows)])
         return answer
 
     def _delete(self, statement: st.Delete) -> Result:
@@ -76,7 +90,7 @@ class Changing:
         where = f" WHERE {statement.where.text}" if statement.where else ""
         rows = self._selected(table, [], where)[0]
         answer = self._answer("DELETE", statement, table, rows)
-        self._write(table, [(DELETE, rows)])
+        self._add(table, [(DELETE, rows)])
         return answer
 
     def _update(self, statement: st.Update) -> Result:
@@ -85,9 +99,54 @@ class Changing:
         set_to = [(name, query.text) for name, query in statement.assignments]
         where = f" WHERE {statement.where.text}" if statement.where else ""
         old, new = self._selected(table, set_to, where)
+        moves = any(name in table.primary_key for name, _ in set_to)
+        if moves:
+            self._check_keys(table, old, new)
         answer = self._answer("UPDATE", statement, table, new)
-        self._write(table, [(DELETE, old), (UPSERT, new)])
+        if not moves and self._takes_sinks(table):
+            names = [c.name for c in filled(table)]
+            alone = [n for n, name in enumerate(names) if name not in dict(set_to)]
+            self._add(table, [(PATCH, new)], alone)
+        else:
+            self._add(table, [(DELETE, old), (UPSERT, new)])
         return answer
+
+    def _takes_sinks(self, table: Table) -> bool:
+        """Whether sinks change rows of the table in the epoch that takes an UPDATE in: it may set its own columns only.
+
+        With a version column or ON CONFLICT it writes whole rows: there a patch would lose against the stored row, or could
+        not set NULL. docs/sql/change.md says so.
+        """
+        upsert = table.upsert
+        if upsert is None or upsert.conflict != "overwrite" or upsert.version:
+            return False
+        sinks = (o.into for o in self.catalog if isinstance(o, Sink))
+        return any(into is not None and into.key == table.key for into in sinks)
+
+    def _check_keys(self, table: Table, old: pa.Table, new: pa.Table) -> None:
+        """Refuse new keys that two rows would have. Checked at the end of the statement: rows may exchange their keys."""
+        key = list(table.primary_key)
+        leaving, coming = _key_values(old, key), _key_values(new, key)
+        counted: dict[tuple[object, ...], int] = {}
+        for row, value in enumerate(coming):
+            if value in counted:
+                raise _duplicate(table, new, row)
+            counted[value] = row
+        moved = counted.keys() - set(leaving)
+        if not moved:
+            return
+        names = ", ".join(map(quote, key))
+        (select,) = parse(f"SELECT {names} FROM {quote(table.name)}", "", {})
+        assert isinstance(select, st.Select)
+        node = bind_query(select.query, self.catalog.names().relation)
+        stored = frame_of(node, self.catalog, self.spark, self.transaction)
+        rows = new.select(key).take(sorted(counted[value] for value in moved))
+        asked = self.spark.createDataFrame(rows)
+        same = [stored[backtick(k)] == asked[backtick(k)] for k in key]
+        with cancellable(self.spark):
+            found = asked.join(stored, same, "left_semi").limit(1).toArrow()
+        if len(found):
+            raise _duplicate(table, found, 0)
 
     # -- rows ------------------------------------------------------------------------------------
 
@@ -95,7 +154,6 @@ class Changing:
         self, table: Table, set_to: Sequence[tuple[str, str]], where: str
     ) -> tuple[pa.Table, pa.Table]:
         """The rows that a condition names, as they are and as they are to be."""
-        self.settle()
         columns = filled(table)
         exprs = dict(set_to)
         olds = [f"{quote(c.name)} AS {quote(f'old {c.name}')}" for c in columns]
@@ -121,7 +179,9 @@ class Changing:
         """The rows of assigned values. One that does not fit its column is an error."""
         found = constant_rows(node)
         if found is None:
-            found = frame_of(node, self.catalog, self.spark).toArrow()
+            self._prepare_reading(node)
+            with cancellable(self.spark):
+                found = frame_of(node, self.catalog, self.spark, self.transaction).toArrow()
         for name in node.names:
             if name.startswith(LOST) and pc.any(found[name]).as_py():
                 where = name.removeprefix(LOST).removeprefix("new ")
@@ -139,11 +199,25 @@ class Changing:
                     )
         return rows.cast(pa.schema([(c.name, arrow_type(c.type)) for c in wanted]))
 
-    def _write(self, table: Table, parts: Sequence[tuple[int, pa.Table]]) -> None:
+    def _prepare_reading(self, node: Node) -> None:
+        """Make what a statement reads visible, and note that it was read."""
+        read = relations_read(node)
+        self.transaction.check_readable(read, self.catalog)
+        seen = {key: self.log.last(key) for key in statement_tables(self.catalog, read)}
+        self.see(read)
+        self.transaction.read = {**seen, **self.transaction.read}
+
+    def _add(
+        self,
+        table: Table,
+        parts: Sequence[tuple[int, pa.Table]],
+        alone: Sequence[int] | None = None,
+    ) -> None:
+        """Take in changes; `alone` are the columns that they leave as they are."""
         rows = pa.concat_tables([rows for _, rows in parts])
         ops = [op for op, part in parts for _ in range(len(part))]
-        if ops:
-            DmlLog.of(self.home, table.key).append(rows, ops)
+        unset = None if alone is None else [list(alone)] * len(rows)
+        self.transaction.add(table, TableChanges(rows, ops, unset))
 
     def _answer(self, words: str, statement: Change, table: Table, rows: pa.Table) -> Result:
         message = f"{words} {len(rows)}"
@@ -154,7 +228,7 @@ class Changing:
     def _table(self, name: st.Name) -> Table:
         table = self.catalog.names().find(name, Table)
         assert isinstance(table, Table)
-        if table.ingest is None or table.ingest.connector != NAME:
+        if not is_filled_by_statements(table):
             raise SqlError(
                 f"table {name} is filled by its connector", place=name.place,
                 remedy="statements change tables without a connector",
@@ -181,3 +255,20 @@ class Changing:
                     remedy=did_you_mean(name, known),
                 )
         bind_returning(statement, table, self.catalog)
+
+
+def _key_values(rows: pa.Table, key: Sequence[str]) -> list[tuple[object, ...]]:
+    """The keys of rows, such that equal ones are equal values."""
+    columns = [keys.canonical(rows[name]).to_pylist() for name in key]
+    return list(zip(*columns, strict=True))
+
+
+def _duplicate(table: Table, rows: pa.Table, row: int) -> SqlError:
+    key = ", ".join(table.primary_key)
+    value = ", ".join(str(rows[name][row].as_py()) for name in table.primary_key)
+    return SqlError(
+        f'duplicate key value violates unique constraint "{table.name}_pkey": '
+        f"key ({key})=({value}) already exists",
+        remedy="nothing was changed",
+        code="23505",
+    )

@@ -41,6 +41,7 @@ from icestream.runtime.feeds import OpenFeed, Rows
 from icestream.runtime.into import in_turn, lags, ranges_of, readers, together, united
 from icestream.runtime.parts import BEGUN, CLOCK, MARK, Cut, Runtime, brought, position, stored
 from icestream.runtime.reads import Reads
+from icestream.runtime.spark_jobs import has_cancel_check
 from icestream.runtime.targets import Target
 from icestream.runtime.views import AS_CHANGES, Computation
 from icestream.types import backtick
@@ -67,10 +68,12 @@ class Epoch:
         record: Record,
         cut: Cut,
         stamped: Mapping[str, Stamp] | None = None,
-        check: Callable[[], None] = lambda: None,
+        check: Callable[[], None] | None = None,
     ) -> None:
         self.runtime = runtime
-        self.check = check
+        self.cancellable = check is not None
+        """Whether its Spark jobs may be cancelled."""
+        self.check = check or (lambda: None)
         """Called now and then; what it raises ends the epoch."""
         self.record = record
         self.cut = cut
@@ -80,6 +83,8 @@ class Epoch:
         self.counters = dict(record.counters)
         self.reads = Reads(runtime.feeds, cut.now, self.report, self.counters)
         self.contents = Contents(runtime, cut.now)
+        self.failed: dict[str, Exception] = {}
+        """Tasks that could not be computed or committed."""
         self._commits = 0
         self._lock = threading.Lock()
 
@@ -143,6 +148,8 @@ class Epoch:
             stamp = self.stamped[task.key]
             self._adopt(task.key, stamp)
             for key, mark in task.marks.items():
+                if key in self.cut.held:
+                    continue  # its late rows are not counted
                 before = stamp.ranges[MARK].start["inputs"].get(key)
                 self.reads.newest(key, stamp.ranges[key], mark, before)
         todo = [(t, self._ranges(t)) for t in tasks if t.key not in self.stamped]
@@ -197,6 +204,8 @@ class Epoch:
 
     def _feed_range(self, task: Task, key: str) -> Range:
         start = position(self.record, task, key)
+        if key in self.cut.held:
+            return Range(start, start)
         end = self.cut.ends.get(key, self.record.sources[key])
         if start != end:
             end = self.runtime.feeds[key].source.advance(start, end, self.cut.limit)
@@ -224,6 +233,9 @@ class Epoch:
         began = time.monotonic()
         try:
             return self._prepared(task, ranges)
+        except Exception as error:
+            self.failed[task.key] = error
+            raise
         finally:
             self.report.spent[task.key] = time.monotonic() - began
 
@@ -300,7 +312,8 @@ class Epoch:
             finish = AS_IT_IS
             if len(told) < len(task.object.columns):
                 finish = partial(feed.generate, now=now)
-            own = Changes(frame, told, count, rows.truncates, rows.unset, finish)
+            unset = feed.source.leaves_unset(ranges[key].start, ranges[key].end)
+            own = Changes(frame, told, count, rows.truncates, rows.unset, finish, unset)
             if not task.parts:
                 return own
             return together(own, self._brought(task, ranges), idle=ranges[key].empty)
@@ -406,7 +419,10 @@ class Epoch:
             )
             return self.contents.found(relation, snapshot, head, on, columns, keys, count)
 
-        computation = Computation(self.runtime.spark, face, find, self.cut.now, name)
+        failures = self.runtime.errors.handler(task.object.id)
+        spark = self.runtime.spark
+        checked = self.cancellable and has_cancel_check(spark)
+        computation = Computation(spark, face, find, self.cut.now, name, failures, checked)
         return computation.changes(stage, states, first=first, times=times, marks=marks)
 
     def _count_changes(self, task: Task, ranges: Mapping[str, Range]) -> int | None:
@@ -425,7 +441,8 @@ class Epoch:
         for number, (key, frame) in enumerate(frames.items()):
             inputs[key] = f"icestream_{task.object.id}_{number}"
             frame.createOrReplaceTempView(inputs[key])
-        return self.runtime.spark.sql(render(query, inputs, now=self.cut.now))
+        failures = self.runtime.errors.handler(task.object.id)
+        return self.runtime.spark.sql(render(query, inputs, self.cut.now, failures))
 
     def _destined(self, task: Task, ranges: Mapping[str, Range]) -> DataFrame | None:
         """The rows of one of a connector's tables, which is made or widened for them first; None: there is none yet."""
@@ -464,6 +481,8 @@ class Epoch:
             dead = feed.feed.dead_key
             if end is None or not up_to_cut or self.objects[dead].epoch == self.cut.epoch:
                 continue
+            if key in self.cut.held and dead not in self.stamped:
+                continue  # its letters are found when it can be read again
             if dead in self.stamped:
                 self._adopt(dead, self.stamped[dead])
                 continue
@@ -484,10 +503,14 @@ class Epoch:
 
     def _commit(self, task: Task, ranges: Mapping[str, Range], result: Result) -> None:
         began = time.monotonic()
-        if isinstance(result, StagedChanges):
-            self._finish_changes(task, ranges, result)
-        else:
-            self._finish(task.key, ranges, result, self.runtime.targets[task.key])
+        try:
+            if isinstance(result, StagedChanges):
+                self._finish_changes(task, ranges, result)
+            else:
+                self._finish(task.key, ranges, result, self.runtime.targets[task.key])
+        except Exception as error:
+            self.failed[task.key] = error
+            raise
         self.report.spent[task.key] += time.monotonic() - began
 
     def _finish(
@@ -548,6 +571,17 @@ class Epoch:
             self.report.rows[key] = rows
             self.counters[key] = self.counters.get(key, 0) + rows
 
+    def _count_errors(self) -> None:
+        """Add the expressions that failed to the counters of their objects."""
+        plan = self.runtime.plan
+        objects = {
+            o.id: o.key for o in (*(t.object for t in plan.tasks), *(f.object for f in plan.feeds))
+        }
+        for id, count in self.runtime.errors.take(objects).items():
+            key = objects[id]
+            self.report.errors[key] = count
+            self.counters[f"{key}.errors"] = self.counters.get(f"{key}.errors", 0) + count
+
     def _at(self, key: str, ranges: Mapping[str, Range]) -> ObjectAt:
         before = self.objects[key]
         position = {**(before.position or {}), **{k: r.end for k, r in ranges.items()}}
@@ -570,6 +604,7 @@ class Epoch:
             objects[key] = replace(at, position=behind or None)
         for key, records in self.report.records.items():
             self.counters[f"{key}.records"] = self.counters.get(f"{key}.records", 0) + records
+        self._count_errors()
         return replace(
             self.record,
             epoch=self.cut.epoch,

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from pyspark import Accumulator, StorageLevel
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from icestream.catalog.graph import Feed
+from icestream.catalog.named_files import check_files
 from icestream.catalog.objects import DEAD_LETTER_COLUMNS, Ingest, Table
 from icestream.connectors.base import RAW, Column, Context, Source
 from icestream.connectors.formats import FieldSpec
@@ -20,11 +22,14 @@ from icestream.connectors.formats.registry import (
     lookup,
 )
 from icestream.connectors.registry import source_connector
+from icestream.functions.expression_errors import Failures
 from icestream.functions.spark import render
+from icestream.lake.access import access_of
 from icestream.lake.catalogs import Lake
 from icestream.lake.fold import CHANGE_SCHEMA, OFFSET, OP, PARTITION, STREAM, UPSERT, Upsert
 from icestream.lake.stamp import Range
 from icestream.runtime.decode import Carried, ChangeDecoding, Counts, Decoding
+from icestream.runtime.outside_calls import IN_TURN_SECONDS, call_outside
 from icestream.sql.statements import Include
 from icestream.types import BIGINT, INTEGER, VARCHAR, backtick, spark_type
 
@@ -62,8 +67,11 @@ class OpenFeed:
         self.feed = feed
         self.key = feed.key
         self.object = feed.object
+        self.failures: Failures | None = None
+        """What generated columns do when they fail."""
         ingest = feed.object.ingest
         assert ingest is not None
+        check_files(feed.object, access_of(lake.spark))
         self.ingest: Ingest = ingest
         self.upsert: Upsert | None = feed.object.upsert if isinstance(feed.object, Table) else None
         context = Context(
@@ -158,6 +166,20 @@ class OpenFeed:
             return any(map(self._needed, self._declared()))
         return rows.bad is None or bool(rows.bad.value)
 
+    def find_error(self, range: Range, now: str) -> Exception | None:
+        """What keeps a range from being read, by reading it to no end."""
+        try:
+            ask = partial(self.source.latest, range.start)
+            if self.source.asks_only:
+                call_outside(ask, self.object.name, IN_TURN_SECONDS)
+            else:
+                ask()
+            rows = self.rows(range, now)
+            rows.frame.write.format("noop").mode("overwrite").save()
+        except Exception as error:
+            return error
+        return None
+
     def close(self) -> None:
         """Close the connector."""
         self.source.close()
@@ -169,7 +191,12 @@ class OpenFeed:
         more = [backtick(name) for name in frame.columns if name not in own]
         if all(c.generated is None for c in columns):
             return frame.select(*[backtick(c.name) for c in columns], *more)
-        texts = [render(c.generated, now=now) if c.generated else backtick(c.name) for c in columns]
+        texts = [
+            render(c.generated, now=now, failures=self.failures)
+            if c.generated
+            else backtick(c.name)
+            for c in columns
+        ]
         named = [f"{t} AS {backtick(c.name)}" for t, c in zip(texts, columns, strict=True)]
         return frame.selectExpr(*named, *more)
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from icestream import faults
 from icestream.errors import SqlError
-from icestream.lake.catalogs import LAKE, OWNER, SYSTEM, Lake
+from icestream.lake.catalogs import LAKE, SYSTEM, Lake, owner_of
 from icestream.lake.stamp import ObjectAt, Record
 from icestream.lake.table import LakeTable
 from icestream.types import Type, backtick, stored_spark_type
@@ -18,7 +18,7 @@ from icestream.types import Type, backtick, stored_spark_type
 def check_free(lake: Lake, names: Iterable[str]) -> None:
     """Whether the lake has no table of these names but the engine's own; an error otherwise."""
     for name in names:
-        _clear(lake, lake.table(LAKE, "public", name, owned=True), keep=True)
+        clear(lake, lake.table(LAKE, "public", name, owned=True), keep=True)
 
 
 def rename_tables(
@@ -55,7 +55,7 @@ def _move(lake: Lake, moving: Moving, record: Record) -> None:
             faults.reach("table-renamed")
     for key, old, new in moving:
         aside = lake.table(*_aside(key), owned=True)
-        _clear(lake, new)
+        clear(lake, new)
         lake.rename(aside if _is(lake, aside, record.objects[key]) else old, *new.parts)
         faults.reach("table-renamed")
 
@@ -79,11 +79,11 @@ def _is(lake: Lake, table: LakeTable, at: ObjectAt) -> bool:
     return lake.exists(table) and table.uuid() == at.uuid
 
 
-def _clear(lake: Lake, table: LakeTable, *, keep: bool = False) -> None:
+def clear(lake: Lake, table: LakeTable, *, keep: bool = False) -> None:
     """Drop what an object that is gone has left under a name; a table of somebody else is an error."""
     if not lake.exists(table):
         return
-    if dict(table.load().properties()).get(OWNER) is None:
+    if owner_of(table) is None:
         raise SqlError(
             f"the lake already has a table {table.name} that this engine did not make",
             remedy="choose another name, or drop that table",

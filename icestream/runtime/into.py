@@ -86,5 +86,5 @@ def together(own: Changes, parts: Sequence[Changes], *, idle: bool) -> Changes:
 
 
 def united(frames: Sequence[DataFrame]) -> DataFrame:
-    """The rows of all of them."""
-    return reduce(DataFrame.unionByName, frames)
+    """The rows of all of them; a column that one lacks is NULL there."""
+    return reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), frames)

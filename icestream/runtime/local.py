@@ -18,7 +18,7 @@ import duckdb
 import pyarrow as pa
 
 from icestream.config import EngineSettings, Home
-from icestream.functions.duckdb import string
+from icestream.functions.duckdb import SETTINGS, string
 from icestream.lake.copies import DEAD, Copies, positions, scan
 from icestream.lake.listing import Listed, Listing, NotPlain
 from icestream.lake.stamp import Record
@@ -80,6 +80,11 @@ class Local:
             return found
         return None
 
+    def record(self) -> Record | None:
+        """The newest complete record."""
+        with self._lock:
+            return self._listing.record()
+
     def close(self) -> None:
         """Let go of the copies and the catalog."""
         self.settle()
@@ -138,6 +143,7 @@ class Local:
             made = duckdb.connect(
                 ":memory:",
                 config={
+                    **SETTINGS,
                     "threads": THREADS,
                     "memory_limit": self._memory + "b",
                     "temp_directory": "",

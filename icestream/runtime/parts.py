@@ -16,6 +16,7 @@ from icestream.lake.log import EpochLog
 from icestream.lake.lookup import Lookup
 from icestream.lake.stamp import Offset, Record
 from icestream.lake.table import LakeTable
+from icestream.runtime.error_counts import ErrorCounts
 from icestream.runtime.feeds import OpenFeed
 from icestream.runtime.targets import Target
 
@@ -56,6 +57,8 @@ class Cut:
     due: frozenset[str]
     limit: int | None = None
     """Records that an object which lags behind may catch up in one epoch."""
+    held: frozenset[str] = frozenset()
+    """Feeds that fail or do not answer: nothing is read of them."""
 
     @property
     def now(self) -> str:
@@ -80,6 +83,8 @@ class Runtime:
     """The snapshot that the next commit to each object's table builds on."""
     uuids: dict[str, str]
     indexes: Path
+    errors: ErrorCounts
+    """Failed expressions of the objects."""
     lookups: dict[str, dict[tuple[tuple[str, ...], tuple[str, ...]], Lookup]] = field(
         default_factory=dict
     )

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
-from icestream import faults
+from icestream import faults, interrupts
 from icestream.catalog.graph import Plan, Task, make_plan
 from icestream.catalog.objects import (
     DEAD_LETTER_COLUMNS,
@@ -30,22 +31,30 @@ from icestream.errors import (
     RangeLostError,
     SqlError,
 )
-from icestream.lake.catalogs import LAKE, OWNER, SYSTEM, Lake
+from icestream.lake.catalogs import LAKE, OWNER, SYSTEM, Lake, owner_of
+from icestream.lake.jvm import check_jvm
 from icestream.lake.keyed import KeyedTable
 from icestream.lake.log import EpochLog
 from icestream.lake.stamp import ObjectAt, Offset, Record, Stamp
 from icestream.lake.table import LakeTable
 from icestream.maintenance.housekeeping import Housekeeper
 from icestream.observe.report import EpochReport
-from icestream.runtime.destinations import ConnectorFeed
+from icestream.runtime.destinations import open_feed
 from icestream.runtime.epoch import Epoch
+from icestream.runtime.error_counts import ErrorCounts
 from icestream.runtime.feeds import OpenFeed
 from icestream.runtime.follow import check_free, fit_columns, is_outdated, rename_tables
+from icestream.runtime.health import PipelineHealth
+from icestream.runtime.outside_answers import Answers, ask_new, ask_reset, is_outside
+from icestream.runtime.outside_calls import IN_TURN_SECONDS, call_outside
 from icestream.runtime.parts import BEGUN, CLOCK, MARK, Cut, Runtime, brought, position, stored
 from icestream.runtime.targets import Target, open_target, prepare
 from icestream.types import BOOLEAN
 
-MAX_BACKOFF = 30.0
+GOAL_PATIENCE = 0.5
+"""Seconds that a bounded run holds its turn while it waits for sources to say where they end."""
+FLUSH_PATIENCE = 10.0
+"""Seconds that FLUSH waits for a source that did not fail before."""
 ONCE_ATTEMPTS = 3
 TICK = 1.0
 """Seconds between looks at views that depend on now()."""
@@ -96,16 +105,46 @@ class Pipeline:
         self.plan = Plan((), ())
         self.record = Record(pipeline, 0, 0, 0, 0)
         log = EpochLog.of(lake)
-        self.runtime = Runtime(lake.spark, self.plan, log, {}, {}, {}, {}, {}, {}, indexes)
+        errors = ErrorCounts(lake.spark)
+        self.runtime = Runtime(lake.spark, self.plan, log, {}, {}, {}, {}, {}, {}, indexes, errors)
         self.housekeeper = Housekeeper(lake, settings, notice)
         self._pace: dict[str, Pace] = {}
         self._committed: dict[str, float] = {}
-        self.failed_feeds: dict[str, str] = {}
+        self.health = PipelineHealth(notice, event)
+        self._failed_epoch: Epoch | None = None
         self.lags: dict[str, int] = {}
         self._interrupted = False
         self._ticked_at: float | None = None
+        self._tidied = 0
+        """The epoch after which tables were last looked after."""
         self.paused = False
         """Whether nothing is taken in."""
+        self._error_digits: dict[str, int] = {}
+        """Digits of the number of failed expressions that was last reported, by object."""
+        self.answers: Answers | None = None
+        """What was asked outside for the statement that has the turn; None: it asks in turn, as long as that takes."""
+
+    # -- before a statement's turn ---------------------------------------------------------------
+
+    def ask_new(self, objects: Sequence[Object]) -> Answers:
+        """Ask outside what new ones of these objects need. Called out of turn: it may take long, and can be cancelled."""
+        return ask_new(make_plan(objects), self.record, self.lake)
+
+    def ask_reset(self, key: str) -> Answers:
+        """Ask outside where a source goes on once it is reset. Called out of turn."""
+        feed = self.runtime.feeds.get(key)
+        if feed is None:
+            return Answers()
+        return ask_reset(feed.feed, self._positions(key), self.lake)
+
+    @contextmanager
+    def using(self, answers: Answers | None) -> Iterator[None]:
+        """Use answers while objects change. Called in turn."""
+        before, self.answers = self.answers, answers
+        try:
+            yield
+        finally:
+            self.answers = before
 
     # -- start, restart, DDL ---------------------------------------------------------------------
 
@@ -118,6 +157,7 @@ class Pipeline:
         self.incarnation = max(self.incarnation, self.record.incarnation + 1)
         faults.reach("recovering")
         self._commit_record(incarnation=self.incarnation, plan=plan_version)
+        self.lake.dml.open(self.incarnation)
         self.attach(objects, plan_version, fence=True)
 
     def attach(
@@ -128,7 +168,14 @@ class Pipeline:
         ready: Ready | None = None,
     ) -> None:
         """Make the running plan that of these objects. What the record does not know yet is prepared and added, or taken
-        in where it is `ready`; what it knows and the objects lack is forgotten."""
+        in where it is `ready`; what it knows and the objects lack is forgotten. It is done or undone as a whole, whether
+        the statement is cancelled meanwhile or not."""
+        with interrupts.shield():
+            self._attach(objects, plan_version, fence, ready)
+
+    def _attach(
+        self, objects: Sequence[Object], plan_version: int, fence: bool, ready: Ready | None
+    ) -> None:
         if not fence:
             self.settle()
         before, old_plan = self.record, self.plan
@@ -179,9 +226,10 @@ class Pipeline:
         check_free(self.lake, names)
 
     def settle(self) -> None:
-        """Complete the epoch that was interrupted, if one was. Called before an ALTER."""
+        """Complete the epoch that was interrupted, if one was. Called before objects change, and before the next epoch."""
         if self._interrupted:
-            self._recover()
+            with interrupts.shield():
+                self._recover()
 
     def _follow(self, reshaped: Sequence[Task]) -> None:
         """Give tables the names and columns that their objects have by now."""
@@ -227,8 +275,8 @@ class Pipeline:
             if key in runtime.feeds and runtime.feeds[key].feed != feed:
                 runtime.feeds.pop(key).close()
             if key not in runtime.feeds:
-                kind = ConnectorFeed if isinstance(feed.object, Connector) else OpenFeed
-                runtime.feeds[key] = kind(feed, self.lake)
+                runtime.feeds[key] = open_feed(feed, self.lake)
+                runtime.feeds[key].failures = runtime.errors.handler(feed.object.id)
                 runtime.letters[key] = self.lake.table(
                     LAKE, DEAD_LETTERS, feed.object.name, owned=True
                 )
@@ -276,34 +324,69 @@ class Pipeline:
             raise FencedError("another process has taken over this home; this one stops")
         stamps = self._fence()
         faults.reach("recovery-fenced")
-        self._roll_forward(stamps)
+        try:
+            self._roll_forward(stamps)
+        except FencedError:
+            raise
+        except Exception:
+            if not self._find_culprits():
+                raise
+            self._roll_forward(self._fence())  # without what fails
         self._interrupted = False
         self.event("RECOVERY", epoch=self.record.epoch, incarnation=self.incarnation)
 
     def _fence(self) -> dict[str, Stamp]:
-        """Fence the tables that the record knows; gives the newest stamp of each."""
+        """Fence the tables that the record knows; gives the newest stamp of each. Sinks that cannot be fenced fail."""
         stamps: dict[str, Stamp] = {}
         for key, table in self._tables().items():
             at = self.record.objects.get(key)
-            if at is None:
+            if at is None or key in self.health.sinks:
                 continue
-            if at.uuid is None and not self.lake.exists(table):
-                continue  # a connector's table that it will create when there are records
-            if at.uuid is not None and table.uuid() != at.uuid:
-                raise LakeError(
-                    f"{table.name} is not the table that was written before: it was dropped and made anew",
-                    object=key,
-                    remedy="drop and create the object to start over",
-                )
             try:
-                stamps[key], self.runtime.heads[key] = table.fence(self._mark(), at.snapshot)
-            except FencedError:
-                newest = EpochLog(self.runtime.log.table).newest()
-                if newest is None or newest.incarnation > self.incarnation:
+                stamp = self._fence_table(key, table, at)
+            except ConnectorError as error:
+                if not self._is_sink(key):
                     raise
-                raise _older_home(key, "carries the mark of a later start") from None
-            self.runtime.uuids[key] = at.uuid or table.uuid()
+                self.health.sinks.fail(key, error)
+                continue
+            if stamp is not None:
+                stamps[key] = stamp
         return stamps
+
+    def _fence_table(self, key: str, table: LakeTable, at: ObjectAt) -> Stamp | None:
+        """Fence one table; gives its newest stamp, or None for a table that is not there yet."""
+        if at.uuid is None and not self.lake.exists(table):
+            return None  # a connector's table that it will create when there are records
+        if at.uuid is not None and table.uuid() != at.uuid:
+            raise LakeError(
+                f"{table.name} is not the table that was written before: it was dropped and made anew",
+                object=key,
+                remedy="drop and create the object to start over",
+            )
+        try:
+            stamp, self.runtime.heads[key] = table.fence(self._mark(), at.snapshot)
+        except FencedError:
+            newest = EpochLog(self.runtime.log.table).newest()
+            if newest is None or newest.incarnation > self.incarnation:
+                raise
+            raise _older_home(key, "carries the mark of a later start") from None
+        self.runtime.uuids[key] = at.uuid or table.uuid()
+        if at.epoch < stamp.epoch <= self.record.epoch:
+            self._adopt_late_commit(key, at, stamp)
+        return stamp
+
+    def _adopt_late_commit(self, key: str, at: ObjectAt, stamp: Stamp) -> None:
+        """Record what a sink wrote in an epoch that was completed without it, because the answer was lost."""
+        for source, range in stamp.ranges.items():
+            if range.start != self.record.position(key, source):
+                raise _older_home(key, f"began its epoch {stamp.epoch} elsewhere than the log says")
+        if not stamp.ranges:
+            return
+        reached = {**(at.position or {}), **{k: r.end for k, r in stamp.ranges.items()}}
+        behind = {k: v for k, v in reached.items() if self.record.sources.get(k) != v}
+        head = self.runtime.heads[key]
+        after = replace(at, epoch=stamp.epoch, snapshot=head, position=behind or None)
+        self.record = replace(self.record, objects={**self.record.objects, key: after})
 
     def _mark(self) -> Stamp:
         record = self.record
@@ -334,8 +417,10 @@ class Pipeline:
                         key, f"began its epoch {stamp.epoch} elsewhere than the log says"
                     )
         self.notice(f"completing epoch {expected}, which a previous run left unfinished")
-        due = frozenset(t.key for t in self.plan.tasks if t.key in self.record.objects)
-        cut = Cut(expected, first.time, first.cut, due)
+        known = self.record.objects.keys() - self.health.sinks.active()
+        due = frozenset(t.key for t in self.plan.tasks if t.key in known)
+        held = frozenset(self.health.sources)
+        cut = Cut(expected, first.time, first.cut, due, held=held)
         self._run_epoch(cut, ahead)
 
     def add_new(self, plan: Plan) -> None:
@@ -343,28 +428,56 @@ class Pipeline:
         objects, sources = dict(self.record.objects), dict(self.record.sources)
         for feed in plan.feeds:
             if feed.dead_key not in objects:
-                start = self.runtime.feeds[feed.key].source.start()
-                sources.setdefault(feed.key, start)
+                sources.setdefault(feed.key, self._source_start(feed.key))
                 table = self.runtime.letters[feed.key]
                 self._prepare_letters(table, feed.dead_key)
                 objects[feed.dead_key] = self._first(feed.dead_key, table, {})
         for task in plan.tasks:
             if task.key not in objects:
+                self._check_stages(task)
                 target = self.runtime.targets[task.key]
                 self._check_alone(task.key, target)
-                keyed = self.runtime.keyed.get(task.key)
-                if keyed and isinstance(task.object, Sink) and self.lake.exists(keyed.table):
-                    keyed.check()
-                prepare(task, target, self.lake)
                 begin = self._start(task, sources, objects)
-                objects[task.key] = self._first(task.key, target, begin)
+                add = partial(self._add_target, task, target, begin)
+                if self.answers is not None and is_outside(target):
+                    objects[task.key] = call_outside(add, task.object.name, IN_TURN_SECONDS)
+                else:
+                    objects[task.key] = add()
             objects[task.key] = self._with_parts(task, objects)
         self.record = replace(self.record, objects=objects, sources=sources)
+
+    def _add_target(self, task: Task, target: Target, begin: Mapping[str, Offset]) -> ObjectAt:
+        """Prepare and fence the table of a new object."""
+        keyed = self.runtime.keyed.get(task.key)
+        if keyed and isinstance(task.object, Sink) and self.lake.exists(keyed.table):
+            keyed.check()
+        prepare(task, target, self.lake)
+        return self._first(task.key, target, begin)
+
+    def _source_start(self, key: str) -> Offset:
+        """Where a feed starts: as was answered before the turn, if it was asked."""
+        feed = self.runtime.feeds[key]
+        if self.answers is None or not feed.source.asks_only:
+            return feed.source.start()
+        start = self.answers.start_of(feed.feed)
+        if start is not None:
+            return start
+        return call_outside(feed.source.start, feed.object.name, IN_TURN_SECONDS)
+
+    def _check_stages(self, task: Task) -> None:
+        """A view that has rows already cannot get a new stage: the stage's first delta would count its rows twice."""
+        object = task.object
+        if task.stage is not None and object.key in self.record.objects:
+            raise LakeError(
+                f"{object.kind} {object.name} was made by an older version, which planned it in other stages",
+                object=object.name,
+                remedy=f"DROP {object.kind.upper()} {object.name} and create it again",
+            )
 
     def _prepare_letters(self, table: LakeTable, key: str) -> None:
         """A feed's dead-letter table. One that is there already, from readers now gone, keeps its letters."""
         if self.lake.exists(table):
-            if dict(table.load().properties()).get(OWNER) == key:
+            if owner_of(table) == key:
                 return
             self.lake.drop(table)
         self.lake.create(table, DEAD_LETTER_COLUMNS, properties={OWNER: key})
@@ -392,7 +505,7 @@ class Pipeline:
         if task.has_mark:
             position[MARK] = {"mark": None, "inputs": {}, "parts": {}}
         for key in task.feeds:
-            start = self.runtime.feeds[key].source.start()
+            start = self._source_start(key)
             if start != sources.get(key):
                 position[key] = start
         for key in task.tables:
@@ -444,60 +557,196 @@ class Pipeline:
         stop: threading.Event,
         *,
         once: bool = False,
+        strict: bool = True,
+        keep_going: bool = False,
         report: Callable[[EpochReport], None] = lambda r: None,
+        changed: Callable[[], None] = lambda: None,
         turn: AbstractContextManager[object] | None = None,
     ) -> None:
         """Run epochs until told to stop, or, with `once`, until everything that is there now is in.
 
-        Each is run when it is this thread's `turn`.
+        Each is run when it is this thread's `turn`. `changed` is called when something begins or ceases to fail.
 
-        A failure of the outside world is retried (recovering first, so a half-done epoch is completed, not
-        repeated); one that no retry can mend is raised. Stopping waits for the epoch's end.
+        Sources that fail are left out of epochs until they are back; a `strict` bounded run raises their error at its
+        end. Other failures are retried with backoff (recovering first, so a half-done epoch is completed, not
+        repeated). A table that is not what was recorded ends the run, unless it is to `keep_going`. FencedError always
+        does. Stopping waits for the epoch's end.
         """
-        goal = (
-            {k: f.source.latest(self.record.sources[k]) for k, f in self.runtime.feeds.items()}
-            if once
-            else None
-        )
-        failures = 0
+        goal = self._goal(strict, stop, turn or nullcontext()) if once else None
+        if once:
+            self.health.sinks.retry_soon()
+        failures = attempts = 0
         self._ticked_at = None
+        self._tidied = self._tidied or self.record.epoch
         while not stop.is_set():
             began = time.monotonic()
+            check_jvm(self.lake.spark)
             try:
-                with turn or nullcontext():
-                    if self._interrupted:
-                        self._recover()
+                # A statement that runs an epoch and is cancelled leaves after it: it is everybody's epoch.
+                with turn or nullcontext(), interrupts.shield():
+                    self.settle()
                     done = self.step(goal, force=once)
-            except (FencedError, RangeLostError, LakeError):
+            except FencedError:
                 raise
             except Exception as error:
                 failures += 1
-                if (once and failures >= ONCE_ATTEMPTS) or not _may_pass(error):
+                check_jvm(self.lake.spark)
+                with turn or nullcontext():
+                    blamed = self._find_culprits()
+                if once and failures >= ONCE_ATTEMPTS:
                     raise
-                wait = min(0.5 * 2**failures, MAX_BACKOFF)
-                self.notice(f"{_first_line(error)}; trying again in {wait:g} s")
-                self.event(
-                    "COLLECT_BARRIER_FAIL", epoch=self.record.epoch + 1, error=_first_line(error)
-                )
-                stop.wait(wait)
+                if not blamed:  # else the others go on without what fails
+                    if not (keep_going or _may_pass(error)):
+                        raise
+                    wait = self.health.note_trouble(error, failures, self.record.epoch + 1)
+                    changed()
+                    stop.wait(wait)
                 continue
             failures = 0
+            if self.health.trouble is not None:
+                self.health.trouble = None
+                changed()
             if done is not None:
                 report(done)
-                with turn or nullcontext():
+            if self.record.epoch != self._tidied:  # statements run epochs too
+                self._tidied = self.record.epoch
+                with turn or nullcontext(), interrupts.shield():
                     self.housekeeper.after_epoch(
                         self._tables(), self._feed_tables(), self.runtime.log, self.record
                     )
+            if self.health.has_changed():
+                changed()
             if once and done is None:
+                if attempts < ONCE_ATTEMPTS and self._retry_sinks():
+                    attempts += 1
+                    continue
+                self.health.tell_left_out(strict)
                 return
             throttled = any(f.rate_limit for f in list(self.runtime.feeds.values()))
             if throttled or not (once or (done is not None and done.behind)):
                 stop.wait(max(0.0, self.settings.epoch_interval - (time.monotonic() - began)))
 
+    def _goal(
+        self, strict: bool, stop: threading.Event, turn: AbstractContextManager[object]
+    ) -> dict[str, Offset]:
+        """Where each source ends now. Only a `strict` run waits for those that have failed before."""
+        goal: dict[str, Offset] = {}
+        while not stop.is_set():
+            with turn, interrupts.shield():
+                if not goal:
+                    self.lake.dml.bound()
+                left = {k: f.source for k, f in self.runtime.feeds.items() if k not in goal}
+                patience = None if strict else GOAL_PATIENCE
+                goal |= self.health.sources.poll(left, self.record.sources, patience)
+            if all(k in goal or k in self.health.sources for k in left):
+                break
+        return goal
+
+    def _find_culprits(self) -> bool:
+        """Whether sources or sinks made the last epoch fail. They are left out of the next one."""
+        epoch, self._failed_epoch = self._failed_epoch, None
+        if epoch is None:
+            return False
+        return self.health.find_culprits(epoch, self.runtime, self._is_sink)
+
+    def _is_sink(self, key: str) -> bool:
+        """Whether a task writes outside the pipeline, so that no other task depends on it."""
+        task = next((t for t in self.plan.tasks if t.key == key), None)
+        return task is not None and task.stage is None and isinstance(task.object, Sink | Connector)
+
+    def _retry_sinks(self) -> bool:
+        """Whether failing sinks take part in the next epoch because trying again may help."""
+        errors = [failure.error for failure in self.health.sinks.values()]
+        if not any(isinstance(e, Exception) and _may_pass(e) for e in errors):
+            return False
+        self.health.sinks.retry_soon()
+        return True
+
+    def _rejoin_sinks(self) -> None:
+        """Try sinks again that have failed, when it is time."""
+        self.health.sinks.keep(t.key for t in self.plan.tasks)
+        for key in self.health.sinks.due():
+            table = self._tables().get(key)
+            try:
+                if table is not None and key in self.record.objects:
+                    self._fence_table(key, table, self.record.objects[key])
+            except (ConnectorError, LakeError) as error:
+                self.health.sinks.fail(key, error)
+            else:
+                self.health.sinks.retry(key)
+
+    def reach(self, entries: Mapping[str, int], report: Callable[[EpochReport], None]) -> None:
+        """Run epochs until these entries of the log of statements are in. Other sources stay where they are, so that
+        nobody waits for their backlog. Called in turn, and not while paused."""
+        newest = self.lake.dml.newest(self.runtime.feeds)
+        goal = {key: {"entry": number} for key, number in {**newest, **entries}.items()}
+        failures = 0
+        while any(self.record.sources[k]["entry"] < n for k, n in entries.items()):
+            interrupts.check()
+            try:
+                with interrupts.shield():
+                    self.settle()
+                    done = self.step(goal)
+            except Exception as error:
+                failures += 1
+                found = not isinstance(error, FencedError) and self._find_culprits()
+                if failures >= ONCE_ATTEMPTS or not (found or _may_pass(error)):
+                    raise
+                self.notice(f"{_first_line(error)}; trying again")
+                time.sleep(0.1 * 2**failures)
+                continue
+            if done is None:
+                raise LakeError("the log of statements does not advance")
+            report(done)
+
+    def flush(self, report: Callable[[EpochReport], None]) -> None:
+        """Take in all statements, and of each source what one epoch takes. Nobody waits for a backlog, for a rate limit
+        or for a source that does not answer; they are named. Called in turn, and not while paused."""
+        self.lake.dml.bound()
+        goal: dict[str, Offset] = {}
+        sources = {k: f.source for k, f in self.runtime.feeds.items() if not f.held}
+        ends = self.health.sources.poll(sources, self.record.sources, FLUSH_PATIENCE)
+        for key in sources:
+            feed, since = self.runtime.feeds[key], self.record.sources[key]
+            if key not in ends:
+                failure = self.health.sources.get(key)
+                reason = failure.message if failure else "it has not answered in time"
+                self.notice(f"FLUSH does not wait for {feed.object.name}: {reason}")
+                continue
+            goal[key] = feed.source.advance(since, ends[key], self._feed_limit(key, feed))
+            if goal[key] != ends[key]:
+                self.notice(f"{feed.object.name} has more than FLUSH waits for")
+        self._ticked_at = None
+        failures = 0
+        while True:
+            interrupts.check()
+            try:
+                with interrupts.shield():
+                    self.settle()
+                    done = self.step(goal, force=True)
+            except FencedError:
+                raise
+            except Exception as error:
+                failures += 1
+                found = self._find_culprits()
+                if failures >= ONCE_ATTEMPTS or not (found or _may_pass(error)):
+                    raise
+                self.notice(f"{_first_line(error)}; trying again")
+                time.sleep(0.1 * 2**failures)
+                continue
+            if done is None:
+                return
+            report(done)
+            failed = self.health.sources
+            if all(k in failed or self.record.sources[k] == end for k, end in goal.items()):
+                return
+
     def step(
         self, goal: Mapping[str, Offset] | None = None, *, force: bool = False
     ) -> EpochReport | None:
         """One epoch, if there is anything to do; None otherwise. `force` ignores commit intervals."""
+        self.health.sources.keep(self.runtime.feeds)
+        self._rejoin_sinks()
         cut = self._choose(goal, force)
         if cut is None:
             return None
@@ -507,17 +756,24 @@ class Pipeline:
     def _choose(self, goal: Mapping[str, Offset] | None, force: bool) -> Cut | None:
         if self.paused:
             return None
+        if goal is None:
+            self.lake.dml.bound()
         ends, limited = self._ends(goal)
+        held = frozenset(k for k in self.runtime.feeds if k not in ends)
+        failed_sinks = self.health.sinks.active()
         moved = {k for k, end in ends.items() if end != self.record.sources[k]}
         now = time.monotonic()
         ticks = self._ticks(once=goal is not None)
         news: set[str] = set()
         due: set[str] = set()
         for task in self.plan.tasks:
+            if task.key in failed_sinks or any(held & set(r.foreign) for r in task.readers):
+                continue
             behind = any(
                 position(self.record, r, k) != self.record.sources[k]
                 for r in task.readers
                 for k in r.feeds
+                if k not in held
             )
             stale = any(
                 position(self.record, r, stored(k))["snapshot"] != self.record.objects[k].snapshot
@@ -538,7 +794,7 @@ class Pipeline:
         used = {k for r in self.plan.readers if r.committer in due for k in r.feeds}
         ends = {k: v for k, v in ends.items() if k in used}
         micros = max(time.time_ns() // 1000, self.record.time + 1_000)
-        return Cut(self.record.epoch + 1, micros, ends, frozenset(due), self._limit())
+        return Cut(self.record.epoch + 1, micros, ends, frozenset(due), self._limit(), held)
 
     def _ticks(self, *, once: bool) -> bool:
         """Whether views that depend on now() are to be looked at though nothing may have come."""
@@ -551,34 +807,26 @@ class Pipeline:
         return bool(self.record.position(task.key, BEGUN)["begun"])
 
     def _ends(self, goal: Mapping[str, Offset] | None) -> tuple[dict[str, Offset], bool]:
-        """How far the epoch may go in each feed. A feed that fails is left where it is; the others go on."""
+        """How far the epoch may go in each feed. One that fails is left out; the others go on."""
         ends: dict[str, Offset] = {}
         limited = False
-        for key, feed in self.runtime.feeds.items():
+        feeds = self.runtime.feeds
+        if goal is None:
+            asked = {k: f.source for k, f in feeds.items() if not f.held}
+            goal = self.health.sources.poll(asked, self.record.sources)
+        else:  # sources without a goal stay where they are
+            failed = self.health.sources
+            ends = {k: self.record.sources[k] for k in feeds if k not in goal and k not in failed}
+            goal = {k: v for k, v in goal.items() if k not in failed}
+        for key, feed in feeds.items():
             since = self.record.sources[key]
             if feed.held:
                 ends[key] = since
-                continue
-            try:
-                latest = feed.source.latest(since) if goal is None else goal.get(key, since)
-            except RangeLostError:
-                raise
-            except ConnectorError as error:
-                if goal is not None or len(self.runtime.feeds) == 1:
-                    raise
-                self._feed_failed(key, error)
-                continue
-            self.failed_feeds.pop(key, None)
-            ends[key] = feed.source.advance(since, latest, self._feed_limit(key, feed))
-            self.lags[key] = feed.source.count(ends[key], latest) or 0
-            limited |= ends[key] != latest and feed.rate_limit is None
+            elif key in goal:
+                ends[key] = feed.source.advance(since, goal[key], self._feed_limit(key, feed))
+                self.lags[key] = feed.source.count(ends[key], goal[key]) or 0
+                limited |= ends[key] != goal[key] and feed.rate_limit is None
         return ends, limited
-
-    def _feed_failed(self, key: str, error: ConnectorError) -> None:
-        if self.failed_feeds.get(key) != error.message:
-            self.notice(f"{error.message}; the others go on")
-            self.event("SOURCE_FAIL", source=key.partition("#")[0], error=error.message)
-            self.failed_feeds[key] = error.message
 
     def _limit(self) -> int:
         rates = [p.rate for p in self._pace.values() if p.rate]
@@ -596,11 +844,14 @@ class Pipeline:
 
     def _run_epoch(self, cut: Cut, stamped: Mapping[str, Stamp] | None = None) -> EpochReport:
         began = time.monotonic()
-        epoch = Epoch(self.runtime, self.record, cut, stamped)
+        epoch = self._failed_epoch = Epoch(self.runtime, self.record, cut, stamped)
         self._interrupted = True
         self._ticked_at = began
         self.record = epoch.run()
         self._interrupted = False
+        self._failed_epoch = None
+        self.health.sources.recover(key for key, _ in epoch.reads.ranges)
+        self.health.sinks.recover(key for key in self.health.sinks.retried() if key in cut.due)
         for key in cut.due:
             self._committed[key] = began
         for key, records in epoch.report.records.items():
@@ -608,26 +859,81 @@ class Pipeline:
             pace.read_at = began
             if epoch.report.seconds > 0.5 and records > 10_000:
                 pace.rate = records / epoch.report.seconds
+        self._report_errors(epoch.report)
         self._acknowledge()
         return epoch.report
+
+    def _report_errors(self, report: EpochReport) -> None:
+        """An event for the first failed expression of an object, the tenth, the hundredth, …"""
+        for key in report.errors:
+            total = self.record.counters[f"{key}.errors"]
+            if len(str(total)) > self._error_digits.get(key, 0):
+                self._error_digits[key] = len(str(total))
+                name = key.partition("#")[0]
+                self.event("EXPRESSION_FAIL", object=name, errors=total, epoch=report.epoch)
 
     def _acknowledge(self) -> None:
         """Tell each source how far it is durable in everything that reads it."""
         for key, feed in self.runtime.feeds.items():
             readers = [r for r in self.plan.readers if key in r.feeds]
             end = self.record.sources[key]
-            if all(position(self.record, r, key) == end for r in readers):
+            if key not in self.health.sources and all(
+                position(self.record, r, key) == end for r in readers
+            ):
                 try:
                     feed.source.acknowledge(end)
                 except Exception as error:
                     self.notice(f"{feed.object.name}: acknowledging failed: {_first_line(error)}")
 
+    def reset_source(self, key: str) -> None:
+        """Let a source go on after records that are lost: in the record, and for every object that lags behind it."""
+        self.settle()
+        feed = self.runtime.feeds.get(key)
+        if feed is None:
+            name = key.partition("#")[0]
+            raise SqlError(f"nothing reads {name}, so it has no position", object=name)
+        objects: dict[str, ObjectAt] = {}
+        for name, at in self.record.objects.items():
+            own = dict(at.position or {})
+            for place, offset in own.items():
+                if place == key:
+                    own[place] = self._reset_position(feed, offset)
+                elif place.startswith(brought("")) and key in offset:
+                    own[place] = {**offset, key: self._reset_position(feed, offset[key])}
+            objects[name] = replace(at, position=own or None)
+        sources = {
+            **self.record.sources,
+            key: self._reset_position(feed, self.record.sources[key]),
+        }
+        self._commit_record(sources=sources, objects=objects)
+        self.health.sources.forget(key)
+        self.event("SOURCE_RESET", source=feed.object.name)
+
+    def _positions(self, key: str) -> list[Offset]:
+        """Where the record and every object that lags behind it are in a source."""
+        found = [self.record.sources[key]]
+        for at in self.record.objects.values():
+            for place, offset in (at.position or {}).items():
+                if place == key:
+                    found.append(offset)
+                elif place.startswith(brought("")) and key in offset:
+                    found.append(offset[key])
+        return [offset for n, offset in enumerate(found) if offset not in found[:n]]
+
+    def _reset_position(self, feed: OpenFeed, position: Offset) -> Offset:
+        reset = partial(feed.source.reset, position)
+        if self.answers is None or not feed.source.asks_only:
+            return reset()
+        after = self.answers.reset_of(position)
+        return call_outside(reset, feed.object.name, IN_TURN_SECONDS) if after is None else after
+
     def sweep(self, keys: Collection[str]) -> None:
         """Drop tables of objects that are not there: what a process has left that died while it filled a view."""
+        known = {table.parts for table in self._tables().values()}
         for schema in ("public", SYSTEM):
             self.lake.create_namespace((LAKE, schema))
             for table in self.lake.tables(LAKE, schema):
-                owner = _owner(table)
+                owner = None if table.parts in known else owner_of(table)
                 if owner is not None and "#" in owner and owner not in keys:
                     self.lake.drop(table)
 
@@ -636,26 +942,25 @@ class Pipeline:
         for object in objects:
             if object.kind in (Table.kind, MaterializedView.kind):
                 table = self.lake.table(LAKE, object.schema, object.name, owned=True)
-                if self.lake.exists(table) and _owner(table) == object.key:
+                if self.lake.exists(table) and owner_of(table) == object.key:
                     self.lake.drop(table)
+            if object.kind == Table.kind:
+                self.lake.dml.forget(object.key, self.lake.dml.head)
             if object.kind in (Source.kind, Table.kind, Connector.kind):
                 self.lake.drop(self.lake.table(LAKE, DEAD_LETTERS, object.name, owned=True))
         gone = {object.key for object in objects}
         for table in self.lake.tables(LAKE, SYSTEM):
-            if _owner(table) in gone:
+            if owner_of(table) in gone:
                 self.lake.drop(table)
 
     def close(self) -> None:
         """Close all connectors. Called after the loop has ended."""
+        self.health.sources.close()
         for feed in self.runtime.feeds.values():
             feed.close()
         for target in self.runtime.targets.values():
             if not isinstance(target, LakeTable):
                 target.close()
-
-
-def _owner(table: LakeTable) -> str | None:
-    return dict(table.load().properties()).get(OWNER)
 
 
 def _older_home(key: str, what: str) -> LakeError:
@@ -671,7 +976,9 @@ def _budget(rate: float | None, settings: EngineSettings) -> int:
 
 
 def _may_pass(error: Exception) -> bool:
-    """Whether trying again may help: the outside world failed, or Spark did; not a wrong statement."""
+    """Whether trying again may help: the outside world failed, or Spark did; not a table that is not what it was."""
+    if isinstance(error, RangeLostError):
+        return False
     return isinstance(error, ConnectorError) or not isinstance(error, IcestreamError)
 
 

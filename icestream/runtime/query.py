@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable
-from decimal import Decimal
+from decimal import Context, Decimal
 from typing import TYPE_CHECKING, Any
 
 from pyspark.errors import AnalysisException
@@ -14,6 +14,7 @@ from icestream.catalog.catalog import Catalog
 from icestream.catalog.graph import Feed
 from icestream.catalog.objects import Source, Table
 from icestream.errors import SqlError
+from icestream.functions.expression_errors import RAISE
 from icestream.functions.expressions import Interval
 from icestream.lake.catalogs import Lake
 from icestream.lake.log import EpochLog
@@ -24,6 +25,7 @@ from icestream.plan.query import bind_query
 from icestream.plan.spark import render
 from icestream.result import Result
 from icestream.runtime.feeds import OpenFeed
+from icestream.runtime.spark_jobs import has_cancel_check, raising_sql_errors
 from icestream.runtime.travel import special_inputs
 from icestream.sql.statements import Query
 from icestream.types import Type, backtick
@@ -31,6 +33,11 @@ from icestream.types import Type, backtick
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
+
+    from icestream.runtime.transaction import Transaction
+
+_EXACT = Context(prec=t.NUMERIC.precision)
+"""Python's own context rounds to 28 digits."""
 
 
 def select(query: Query, catalog: Catalog, rows: Callable[[Node], pa.Table]) -> Result:
@@ -55,7 +62,8 @@ def shown(value: Any, type: Type) -> Any:
         case t.INTERVAL:
             return Interval(**value)
         case t.NumericType(scale=t.NUMERIC.scale):
-            return value.quantize(Decimal(1)) if value == value.to_integral() else value.normalize()
+            whole = value == value.to_integral_value()
+            return value.quantize(Decimal(1), context=_EXACT) if whole else value.normalize(_EXACT)
         case t.ArrayType(element=element):
             return [None if v is None else shown(v, element) for v in value]
         case t.StructType(fields=fields):
@@ -67,30 +75,47 @@ def shown(value: Any, type: Type) -> Any:
 def collected(node: Node, catalog: Catalog, spark: SparkSession) -> pa.Table:
     """All rows of a query, by Spark. Names may repeat."""
     frame = frame_of(node, catalog, spark)
-    table: pa.Table = frame.toDF(*[f"c{i}" for i in range(len(node.columns))]).toArrow()
+    with raising_sql_errors():
+        table: pa.Table = frame.toDF(*[f"c{i}" for i in range(len(node.columns))]).toArrow()
     return table.rename_columns(list(node.names))
 
 
-def frame_of(node: Node, catalog: Catalog, spark: SparkSession) -> DataFrame:
-    """A query's plan as a Spark frame over the newest record's snapshots. A table that was renamed at this very moment has
-    its new name in the next record."""
+def frame_of(
+    node: Node, catalog: Catalog, spark: SparkSession, transaction: Transaction | None = None
+) -> DataFrame:
+    """A query's plan as a Spark frame over the newest record's snapshots, with the changes of a transaction. The
+    snapshots are kept as long as the frame is referred to. A table that was renamed at this very moment has its new name
+    in the next record."""
     try:
-        return _frame_of(node, catalog, spark)
+        return _frame_of(node, catalog, spark, transaction)
     except AnalysisException as error:
         if error.getCondition() != "TABLE_OR_VIEW_NOT_FOUND":
             raise
-        return _frame_of(node, catalog, spark)
+        return _frame_of(node, catalog, spark, transaction)
 
 
-def _frame_of(node: Node, catalog: Catalog, spark: SparkSession) -> DataFrame:
+def _frame_of(
+    node: Node, catalog: Catalog, spark: SparkSession, transaction: Transaction | None
+) -> DataFrame:
     lake = Lake(spark)
     log = EpochLog.of(lake)
-    record = log.newest() if lake.exists(log.table) else None
-    inputs = special_inputs(node, catalog, lake, record)
-    for key in relations_read(node):
-        if key not in inputs:
-            inputs[key] = _input(key, catalog, lake, record)
-    return spark.sql(render(node, inputs))
+    pin = catalog.pins.begin()
+    try:
+        record = log.newest() if lake.exists(log.table) else None
+        inputs = special_inputs(node, catalog, lake, record, pin)
+        for key in relations_read(node):
+            if key not in inputs:
+                inputs[key] = _input(key, catalog, lake, record)
+                if transaction is not None and key in transaction.changed:
+                    inputs[key] = transaction.overlay(spark, key, inputs[key])
+        pin.add(at.snapshot for at in (record.objects.values() if record else ()))
+        checked = has_cancel_check(spark)
+        frame = spark.sql(render(node, inputs, failures=RAISE, cancellable=checked))
+    except BaseException:
+        pin.release()
+        raise
+    pin.tie_to(frame)
+    return frame
 
 
 def _input(key: str, catalog: Catalog, lake: Lake, record: Record | None) -> str:

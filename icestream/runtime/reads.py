@@ -44,7 +44,8 @@ class Reads:
         self.report = report
         self.counters = counters
         self._rows: dict[tuple[str, str, bool], Rows] = {}
-        self._ranges: list[tuple[str, Range]] = []
+        self.ranges: list[tuple[str, Range]] = []
+        """Everything that was asked for."""
         self._late: dict[tuple[str, str, int | None], Late] = {}
 
     def rows(self, key: str, range: Range, *, as_changes: bool = False) -> Rows:
@@ -54,7 +55,7 @@ class Reads:
             feed = self.feeds[key]
             read = feed.changes if as_changes else feed.rows
             self._rows[at] = read(range, self.now)
-            self._ranges.append((key, range))
+            self.ranges.append((key, range))
         return self._rows[at]
 
     def known(self, key: str, range: Range) -> Rows | None:
@@ -64,7 +65,7 @@ class Reads:
 
     def count(self) -> None:
         """Report how much was read of each feed. After reading: some sources know it only then."""
-        for key, range in self._ranges:
+        for key, range in self.ranges:
             records = self.feeds[key].source.count(range.start, range.end)
             if records is not None:
                 self.report.records[key] = max(records, self.report.records.get(key, 0))

@@ -12,12 +12,14 @@ from icestream.catalog.catalog import Catalog
 from icestream.catalog.objects import Table
 from icestream.connectors.base import Column
 from icestream.errors import NotSupportedError
+from icestream.functions.expression_errors import RAISE
 from icestream.plan.linear import relations_read
 from icestream.plan.logical import Node
 from icestream.plan.query import Relation, bind_query
 from icestream.plan.spark import render
 from icestream.result import Result
 from icestream.runtime.query import values_of
+from icestream.runtime.spark_jobs import raising_sql_errors
 from icestream.sql import parse
 from icestream.sql import statements as st
 from icestream.types import quote
@@ -82,7 +84,8 @@ def _computed(node: Node, table: Table, rows: pa.Table, spark: SparkSession) -> 
     view = f"icestream_written_{uuid4().hex}"
     spark.createDataFrame(rows).createOrReplaceTempView(view)
     try:
-        frame = spark.sql(render(node, {table.key: view}))
-        return frame.toDF(*[f"c{i}" for i in range(len(node.columns))]).toArrow()
+        frame = spark.sql(render(node, {table.key: view}, failures=RAISE))
+        with raising_sql_errors():
+            return frame.toDF(*[f"c{i}" for i in range(len(node.columns))]).toArrow()
     finally:
         spark.catalog.dropTempView(view)

@@ -18,8 +18,12 @@ from icestream.config import EngineSettings, Home
 from icestream.dev import jars
 from icestream.dev.java import find_java
 from icestream.errors import ConfigError
+from icestream.file_access import FileAccess
+from icestream.lake.access import access_conf, landing_folder
 from icestream.lake.catalogs import embedded
-from icestream.runtime import classes
+from icestream.runtime import classes, java_library
+from icestream.runtime.spark_jobs import register_cancel_check
+from icestream.secrecy import HIDDEN, REDACTED, URL_PASSWORD
 
 # What a statement does wrong is told to whoever gave it; these tell it again, with a page of Java.
 for _name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
@@ -33,9 +37,16 @@ DIALECT = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.timestampType": "TIMESTAMP_LTZ",
     "spark.sql.decimalOperations.allowPrecisionLoss": "false",
+    # The last value of a key counts in an object, as in PostgreSQL.
+    "spark.sql.variant.allowDuplicateKeys": "true",
+    # Else `${env:HOME}` in a name or a comment is replaced by Spark.
+    "spark.sql.variable.substitute": "false",
 }
 
 FIXED = {
+    "spark.redaction.regex": REDACTED,
+    "spark.sql.redaction.options.regex": f"{REDACTED}|url",
+    "spark.sql.redaction.string.regex": URL_PASSWORD.pattern,
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     # A limit in bytes makes Spark measure a batch after every row: two thirds of the executors' time.
@@ -59,7 +70,8 @@ appender.file.name = file
 appender.file.fileName = {file}
 appender.file.filePattern = {file}.%i
 appender.file.layout.type = PatternLayout
-appender.file.layout.pattern = %d{{ISO8601}} %p %c{{1}}: %m%n%ex
+appender.file.layout.pattern = %d{{ISO8601}} %p %c{{1}}: %replace{{%m%n%ex}}{{(://[^\\\\s:/@']*:)[^\\\\s@']+@}}{{$1{hidden}@}}
+appender.file.layout.alwaysWriteExceptions = false
 appender.file.policies.type = Policies
 appender.file.policies.size.type = SizeBasedTriggeringPolicy
 appender.file.policies.size.size = 20MB
@@ -74,6 +86,7 @@ def start(
     groups: Iterable[str] = (),
     progress: Callable[[str], None] | None = None,
     record: Path | None = None,
+    access: FileAccess | None = None,
 ) -> SparkSession:
     """Start the session of a home. `groups` names jar groups beyond the engine's own, such as `aws`.
 
@@ -83,6 +96,10 @@ def start(
     paths = list(jars.resolve("engine", progress))
     for group in dict.fromkeys(groups):
         paths += jars.resolve(group, progress)
+    if java_library.JAR.exists():
+        paths.append(java_library.JAR)
+    elif progress is not None:
+        progress(f"{java_library.JAR.name} is missing: a power failure may damage the tables")
     home.prepare()
     os.environ.setdefault("JAVA_HOME", str(java.executable.resolve().parent.parent))
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
@@ -92,8 +109,11 @@ def start(
         | FIXED
         | {"spark.sql.extensions": EXTENSIONS}
         | embedded(home).spark_conf()
+        | access_conf(access)
         | _place(settings, paths)
     )
+    if access is not None:
+        conf |= _file_guard(home, access)
     conf["spark.local.dir"] = conf["spark.sql.warehouse.dir"] = str(home.scratch)
     log = f" -Dlog4j2.configurationFile={_log_file(home).as_uri()}"
     conf["spark.driver.extraJavaOptions"] += log + classes.options(classes.archive(), record)
@@ -109,6 +129,7 @@ def start(
             f"Spark did not start: {error.getMessage()}",
             remedy=f"icestream doctor looks at the machine; the JVM's words are in {errors}",
         ) from error
+    register_cancel_check(session)
     return session
 
 
@@ -130,12 +151,13 @@ def warm(spark: SparkSession) -> threading.Thread:
     return thread
 
 
-def adopt(spark: SparkSession, home: Home) -> SparkSession:
+def adopt(spark: SparkSession, home: Home, access: FileAccess | None = None) -> SparkSession:
     """A session of its own on a Spark application that runs already; its jars and resources are the caller's."""
     home.prepare()
     session: SparkSession = spark.newSession()
-    for key, value in (DIALECT | embedded(home).spark_conf()).items():
+    for key, value in (DIALECT | embedded(home).spark_conf() | access_conf(access)).items():
         session.conf.set(key, value)
+    register_cancel_check(session)
     return session
 
 
@@ -151,10 +173,34 @@ def _place(settings: EngineSettings, paths: list[Path]) -> dict[str, str]:
             "spark.sql.shuffle.partitions": str(cores),
             "spark.python.worker.reuse": "true",
             "spark.python.daemon.module": "icestream.runtime.daemon",
-            # Hadoop's own starts a process (chmod) for every file that is made.
-            "spark.hadoop.fs.file.impl": "com.globalmentor.apache.hadoop.fs.BareLocalFileSystem",
+            "spark.hadoop.fs.file.impl": _file_system(paths),
         }
-    return conf | {"spark.jars": ",".join(map(str, paths))}
+    return conf | {
+        "spark.jars": ",".join(map(str, paths)),
+        "spark.hadoop.fs.file.impl": _file_system(paths),
+    }
+
+
+def _file_system(paths: list[Path]) -> str:
+    """The class for local files: it syncs what it has written. Hadoop's own does not, and starts a process (chmod) for
+    every file that is made."""
+    bare = "com.globalmentor.apache.hadoop.fs.BareLocalFileSystem"
+    return java_library.FILE_SYSTEM if java_library.JAR in paths else bare
+
+
+def _file_guard(home: Home, access: FileAccess) -> dict[str, str]:
+    """Settings of the class for local files: which it opens, for whatever reason Spark asks for them.
+
+    In the home that is what Spark itself reads and writes there: tables, landing checkpoints, logged changes.
+    """
+    folders = (home.warehouse, home.dml, home.scratch, landing_folder(home.root))
+    return {
+        "spark.hadoop.icestream.access.home": str(access.home),
+        "spark.hadoop.icestream.access.in-home": "\n".join(
+            str(folder.relative_to(home.root)) for folder in folders
+        ),
+        "spark.hadoop.icestream.access.allowed": "\n".join(map(str, access.allowed)),
+    }
 
 
 def _local_cores(master: str) -> int:
@@ -166,7 +212,7 @@ def _local_cores(master: str) -> int:
 
 def _log_file(home: Home) -> Path:
     path = home.scratch / "log4j2.properties"
-    path.write_text(LOG4J.format(file=home.logs / "jvm.log"))
+    path.write_text(LOG4J.format(file=home.logs / "jvm.log", hidden=HIDDEN))
     return path
 
 

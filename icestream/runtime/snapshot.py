@@ -14,14 +14,19 @@ def status_of(
 ) -> Status:
     """What there is to say about a pipeline now."""
     record = pipeline.record
+    health = pipeline.health
+    if state == "running" and health.trouble is not None:
+        state, message = "retrying", str(health.trouble)
     sources = [
         SourceStatus(
             feed.object.name,
             records=record.counters.get(f"{feed.key}.records", 0),
             dead_letters=record.counters.get(feed.dead_key, 0),
             late=record.counters.get(f"{feed.key}.late", 0),
+            errors=record.counters.get(f"{feed.object.key}.errors", 0),
             lag=pipeline.lags.get(feed.key),
-            error=pipeline.failed_feeds.get(feed.key),
+            error=str(failure) if (failure := health.sources.get(feed.key)) else None,
+            failing_since=failure.since if failure else None,
         )
         for feed in pipeline.plan.feeds
     ]
@@ -32,6 +37,9 @@ def status_of(
             rows=record.counters.get(task.key, 0),
             epoch=record.objects[task.key].epoch,
             table=record.objects[task.key].table,
+            errors=0 if task.hidden else record.counters.get(f"{task.object.key}.errors", 0),
+            error=str(failed) if (failed := health.sinks.get(task.key)) else None,
+            failing_since=failed.since if failed else None,
         )
         for task in pipeline.plan.tasks
         if task.key in record.objects

@@ -9,6 +9,7 @@ from pyspark.sql.types import ArrayType, DataType, DecimalType, MapType, StructT
 from pyspark.sql.types import _parse_datatype_string as parse_type
 
 from icestream.catalog.graph import Task
+from icestream.catalog.named_files import check_files
 from icestream.catalog.objects import Connector, Sink, hidden_table
 from icestream.connectors.base import Column, Context
 from icestream.connectors.base import Sink as OutsideSink
@@ -16,9 +17,11 @@ from icestream.connectors.iceberg import iceberg_table
 from icestream.connectors.iceberg_sink import order_clause, partition_clause
 from icestream.connectors.registry import sink_connector
 from icestream.errors import SqlError
-from icestream.lake.catalogs import LAKE, OWNER, SYSTEM, Lake
+from icestream.lake.access import access_of
+from icestream.lake.catalogs import LAKE, OWNER, SYSTEM, Lake, owner_of
 from icestream.lake.table import LakeTable
 from icestream.runtime.destinations import check_destination, destination_table
+from icestream.runtime.follow import clear
 from icestream.types import backtick, stored_spark_type
 
 Target = LakeTable | OutsideSink
@@ -29,6 +32,7 @@ WIDER = {("int", "bigint"), ("float", "double"), ("smallint", "int"), ("smallint
 def open_target(task: Task, lake: Lake) -> Target:
     """The place a task writes to; nothing is created or checked yet."""
     object = task.object
+    check_files(object, access_of(lake.spark))
     if isinstance(object, Connector):
         assert task.destination is not None
         return destination_table(object, task.destination, lake)
@@ -78,15 +82,9 @@ def prepare(task: Task, target: Target, lake: Lake) -> None:
         )
         return
     if exists:
-        owner = dict(target.load().properties()).get(OWNER)
-        if owner == object.key and target.head() is None:
+        if owner_of(target) == object.key and target.head() is None:
             return
-        if owner is None:
-            raise SqlError(
-                f"the lake already has a table {target.name} that this engine did not make",
-                remedy="choose another name, or drop that table",
-            )
-        lake.drop(target)
+        clear(lake, target)
     upsert = task.upsert if task.stage is None else None
     key = upsert.key if upsert is not None and upsert.keyed else ()
     lake.create(

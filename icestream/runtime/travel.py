@@ -12,22 +12,26 @@ from icestream.catalog.names import in_iceberg
 from icestream.catalog.objects import Object, Sink, Source
 from icestream.connectors.iceberg import SnapshotRanges, iceberg_table
 from icestream.errors import SqlError
+from icestream.functions.expression_errors import RAISE
 from icestream.functions.expressions import ColumnRef, Expr, Literal
 from icestream.lake.catalogs import Lake
 from icestream.lake.jvm import JavaObject, iterate
 from icestream.lake.metadata import metadata_text, split_key
+from icestream.lake.pins import Pin
 from icestream.lake.stamp import Range, Record
 from icestream.lake.table import LakeTable, Snapshot
 from icestream.plan.logical import ONE_ROW, AsOf, Item, Node, Project, Scan, walk
 from icestream.plan.spark import render
 from icestream.runtime.feeds import OpenFeed
+from icestream.runtime.spark_jobs import raising_sql_errors
 from icestream.types import Type, backtick, stored_spark_type
 
 
 def special_inputs(
-    node: Node, catalog: Catalog, lake: Lake, record: Record | None
+    node: Node, catalog: Catalog, lake: Lake, record: Record | None, pin: Pin
 ) -> dict[str, str]:
-    """What to read, in Spark SQL, for the scans of versions and of metadata, by the relations they name."""
+    """What to read, in Spark SQL, for the scans of versions and of metadata, by the relations they name. Versions are
+    pinned."""
     reader = _Reader(catalog, lake, record)
     found: dict[str, str] = {}
     columns: dict[str, dict[str, Type]] = {}
@@ -38,7 +42,9 @@ def special_inputs(
         columns.setdefault(scan.relation, {}).update(read)
     for scan in {s.relation: s for s in scans}.values():
         if scan.at is not None:
-            found[scan.relation] = reader.version(scan.name, scan.at, columns[scan.relation])
+            read = columns[scan.relation]
+            found[scan.relation], snapshot = reader.version(scan.name, scan.at, read)
+            pin.add([snapshot])
         elif (of := split_key(scan.relation)) is not None:
             found[scan.relation] = metadata_text(reader.table(scan.name, of[0]), of[1])
     return found
@@ -75,15 +81,15 @@ class _Reader:
             raise SqlError(f"{name} has no snapshots yet", remedy="icestream run")
         return self.lake.table(*at.table.split(".", 2), owned=True)
 
-    def version(self, name: str, at: AsOf, columns: Mapping[str, Type]) -> str:
-        """A relation as it was, with the columns that it has now."""
+    def version(self, name: str, at: AsOf, columns: Mapping[str, Type]) -> tuple[str, int]:
+        """A relation as it was, with the columns that it has now, and the snapshot it is read from."""
         table = self.table(name, at.relation)
         java = table.load()
         snapshot = self._snapshot(name, at, table, java)
         object = self.objects.get(at.relation)
         if isinstance(object, Source):
-            return self._source(object, snapshot)
-        return under_columns_of_now(table, java, snapshot, columns)
+            return self._source(object, snapshot), snapshot
+        return under_columns_of_now(table, java, snapshot, columns), snapshot
 
     def _snapshot(self, name: str, at: AsOf, table: LakeTable, java: JavaObject) -> int:
         """The snapshot that is asked for, if it is there still."""
@@ -118,8 +124,9 @@ class _Reader:
         if isinstance(expr, Literal) and isinstance(expr.value, int):
             return expr.value
         shown = "`at`" if expr.type == t.BIGINT else "unix_millis(`at`)"
-        text = render(Project(ONE_ROW, (Item("at", expr),)), {})
-        (row,) = self.lake.spark.sql(f"SELECT {shown} FROM ({text})").collect()
+        text = render(Project(ONE_ROW, (Item("at", expr),)), {}, failures=RAISE)
+        with raising_sql_errors():
+            (row,) = self.lake.spark.sql(f"SELECT {shown} FROM ({text})").collect()
         return None if row[0] is None else int(row[0])
 
     def _source(self, source: Source, snapshot: int) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from pyspark.sql import DataFrame, SparkSession
 
+from icestream.functions.expression_errors import Failures
 from icestream.functions.expressions import ColumnRef
 from icestream.lake.fold import DELETE, OFFSET, OP, PARTITION, STREAM, UPSERT
 from icestream.plan.logical import Lookup, Node, Scan, walk
@@ -34,12 +35,23 @@ AS_CHANGES = (
 class Computation:
     """How the changes of a stage are computed: the frames that its plan reads."""
 
-    def __init__(self, spark: SparkSession, face: Face, find: Find, now: str, name: str) -> None:
+    def __init__(
+        self,
+        spark: SparkSession,
+        face: Face,
+        find: Find,
+        now: str,
+        name: str,
+        failures: Failures | None,
+        cancellable: bool,
+    ) -> None:
         self.spark = spark
         self.face = face
         self.find = find
         self.now = now
         self.name = name
+        self.failures = failures
+        self.cancellable = cancellable
         self._inputs: dict[str, str] = {}
         self._found: dict[Lookup, Scan] = {}
 
@@ -59,7 +71,7 @@ class Computation:
         self._open(plan)
         names = [(backtick(c.name), stored_spark_type(c.type)) for c in stage.columns]
         stored = [f"CAST({name} AS {type}) AS {name}" for name, type in names]
-        rows = render(self._resolved(plan), self._inputs, now=self.now)
+        rows = self._text(self._resolved(plan))
         return self.spark.sql(f"SELECT {', '.join([*stored, *marks])} FROM ({rows})")
 
     def _open(self, plan: Node) -> None:
@@ -85,7 +97,10 @@ class Computation:
         return self._found[node]
 
     def _frame(self, plan: Node) -> DataFrame:
-        return self.spark.sql(render(plan, self._inputs, now=self.now))
+        return self.spark.sql(self._text(plan))
+
+    def _text(self, plan: Node) -> str:
+        return render(plan, self._inputs, self.now, self.failures, cancellable=self.cancellable)
 
     def _keep(self, at: str, frame: DataFrame) -> None:
         self._inputs[at] = f"icestream_{self.name}_{len(self._inputs)}"

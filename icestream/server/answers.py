@@ -22,14 +22,14 @@ def outcome(parsed: st.Statement, result: Result, notices: tuple[Notice, ...]) -
         rows: list[tuple[object, ...]] = list(result.rows)
         if not result.types:
             rows = [tuple(map(_text, row)) for row in rows]
-        tag = result.message if changes and result.message else "SELECT"
-        return Outcome(tag, told, rows, notices)
+        given = result.message if changes and result.message else "SELECT"
+        return Outcome(given, told, rows, notices)
     message = result.message or ""
-    tag = _tag(parsed)
-    more = message.removeprefix(tag).strip()
+    name = tag(parsed)
+    more = message.removeprefix(name).strip()
     if more and not more.isidentifier():
         notices = (*notices, Notice(message))
-    return Outcome(tag, notices=notices)
+    return Outcome(name, notices=notices)
 
 
 def columns(result: Result) -> tuple[Column, ...]:
@@ -42,7 +42,7 @@ def _text(value: object) -> object:
     return None if value is None else str(value)
 
 
-def _tag(parsed: st.Statement) -> str:
+def tag(parsed: st.Statement) -> str:
     """CreateMaterializedView → CREATE MATERIALIZED VIEW."""
     words = re.findall(r"[A-Z][a-z]*", type(parsed).__name__)
     text = " ".join(words).upper()

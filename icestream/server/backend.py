@@ -6,7 +6,7 @@ only `cancel` may come while another call is under way. What they raise goes to 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
@@ -78,6 +78,10 @@ class Client:
     address: str = ""
     encrypted: bool = False
     process: int = 0
+    cancel: Callable[[], None] = field(default=lambda: None, compare=False, repr=False)
+    """Cancels what the client runs. Called from any thread."""
+    terminate: Callable[[], None] = field(default=lambda: None, compare=False, repr=False)
+    """Ends the connection. Called from any thread."""
 
 
 class Session(Protocol):
@@ -85,6 +89,15 @@ class Session(Protocol):
 
     def parse(self, sql: str) -> Sequence[Statement]:
         """The statements of a text; empty ones are left out. Places in errors count from its start."""
+
+    def start_text(self) -> None:
+        """Several statements of one text follow: their changes are a transaction of their own."""
+
+    def end_text(self) -> tuple[Notice, ...]:
+        """All statements of a text were run."""
+
+    def fail(self) -> None:
+        """What is under way has failed outside of the session: so has its transaction."""
 
     def describe(self, statement: Statement, parameters: Sequence[Type | None]) -> Description:
         """Check a statement before it runs; None is a type that the client left open."""
@@ -102,6 +115,9 @@ class Session(Protocol):
     @property
     def settings(self) -> Mapping[str, str]:
         """The settings a client is told about (TimeZone, application_name, …), as they are now."""
+
+    def finish(self) -> None:
+        """The statement is answered: the client is told that the next one may come."""
 
     def cancel(self) -> None:
         """Make the call under way fail soon. Does not wait; is repeated until the call has ended."""

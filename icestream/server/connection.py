@@ -77,6 +77,8 @@ class Connection:
         self._statements: dict[str, Prepared] = {}
         self._portals: dict[str, Portal] = {}
         self._skipping = False
+        self._implicit = False
+        """Executes since the last Sync share an implicit transaction."""
         self._lock = Lock()
         self._busy = self._cancelled = False
         self._sql: str | None = None  # the text that places in errors refer to
@@ -93,11 +95,14 @@ class Connection:
 
     def _answers(self, batch: Sequence[m.Message]) -> Generator[bytes, None, None]:
         out = bytearray()
-        for message in batch:
+        for at, message in enumerate(batch):
             self._working(True)
             if self._skipping and not isinstance(message, m.Sync | m.Terminate):
                 continue
             try:
+                if isinstance(message, m.Execute) and not _is_last_execute(batch, at):
+                    self._implicit = True
+                    self._session.start_text()
                 for part in self._handle(message):
                     out += part
                     if len(out) >= PIECE:
@@ -166,6 +171,7 @@ class Connection:
                 yield m.CLOSE_COMPLETE
             case m.Sync():
                 self._skipping = False
+                yield from self._end_implicit()
                 yield self._ready()
             case m.FunctionCall():
                 yield self._failure(
@@ -184,6 +190,9 @@ class Connection:
             statements, copied = self._read(text)
             if not statements:
                 yield m.EMPTY_QUERY
+            if len(statements) > 1:
+                self._implicit = True
+                self._session.start_text()
             for statement in statements:
                 outcome = self._run(statement, ())
                 columns = outcome.columns
@@ -198,6 +207,7 @@ class Connection:
                     portal.close()
         except Exception as error:
             yield self._failure(error)
+        yield from self._end_implicit()
         yield self._ready()
 
     def _parse(self, message: m.Parse) -> bytes:
@@ -371,12 +381,24 @@ class Connection:
 
     # -- state -----------------------------------------------------------------------------------
 
+    def _end_implicit(self) -> Iterator[bytes]:
+        """Commit what statements changed that came together. A failure discards all of it."""
+        if not self._implicit:
+            return
+        self._implicit = False
+        try:
+            for notice in self._session.end_text():
+                yield failures.notice(notice)
+        except Exception as error:
+            yield self._failure(error)
+
     def _ready(self) -> bytes:
         """What changed in the settings, then ReadyForQuery; outside a transaction no portal outlives it."""
         transaction = self._session.transaction
         if transaction == "I":
             self._drop_portals()
         self._sql = None
+        self._session.finish()
         self._working(False)
         return self._statuses() + m.ready(transaction)
 
@@ -389,6 +411,8 @@ class Connection:
         return b"".join(m.parameter_status(name, value) for name, value in new.items())
 
     def _failure(self, error: Exception) -> bytes:
+        self._session.fail()
+        self._implicit = False
         if self._cancelled:
             self._cancelled = False
             error = StateError("57014", "canceling statement due to user request")
@@ -412,6 +436,16 @@ class Connection:
     def _drop_portals(self) -> None:
         while self._portals:
             self._portals.popitem()[1].close()
+
+
+def _is_last_execute(batch: Sequence[m.Message], at: int) -> bool:
+    """Whether a Sync follows before anything else is run: then a statement needs no transaction with others."""
+    for later in range(at + 1, len(batch)):
+        if isinstance(batch[later], m.Sync):
+            return True
+        if isinstance(batch[later], m.Execute | m.Query):
+            return False
+    return False
 
 
 def _wishes(client: Client) -> dict[str, str]:

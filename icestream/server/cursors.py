@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import itertools
+import logging
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from threading import Lock
 
+from icestream import interrupts
 from icestream.errors import SqlError
 from icestream.server.backend import Column, Outcome, StateError
 from icestream.server.subscribed import SubscriptionCursor
 from icestream.sql.options import seconds
+
+_LOG = logging.getLogger(__name__)
 
 DECLARE = re.compile(
     r"""declare \s+ (?P<name>\S+) \s+ (?:(?:binary|insensitive|no\s+scroll|scroll)\s+)*
@@ -31,13 +36,11 @@ class Cursor:
 
     columns: tuple[Column, ...]
     rows: Iterator[Sequence[object]]
+    busy: Lock = field(default_factory=Lock)
 
     def fetch(self, limit: int | None, timeout: float) -> Iterable[Sequence[object]]:
         """The next rows."""
         return itertools.islice(self.rows, limit)
-
-    def stop(self) -> None:
-        """It never waits."""
 
     def close(self) -> None:
         """No more rows are wanted."""
@@ -83,12 +86,11 @@ class Cursors:
     def clear(self) -> None:
         """Close all."""
         while self._open:
-            self._open.popitem()[1].close()
-
-    def stop(self) -> None:
-        """Let none wait any longer. Called from any thread."""
-        for cursor in list(self._open.values()):
-            cursor.stop()
+            cursor = self._open.popitem()[1]
+            try:
+                cursor.close()
+            except Exception:  # a statement that was cancelled may still be busy with it
+                _LOG.info("a cursor could not be closed", exc_info=True)
 
     @property
     def subscriptions(self) -> list[tuple[str, str]]:
@@ -105,15 +107,24 @@ class Cursors:
         if name in self._open:
             raise StateError("42P03", f'cursor "{name}" already exists')
         if made["subscription"]:
-            self._open[name] = self._subscribe(made["query"])
+            self._keep(name, self._subscribe(made["query"]))
             return Outcome("DECLARE CURSOR")
         if not QUERY.match(made["query"]):
             raise StateError("42P11", "a cursor is for a query")
         found = self._query(made["query"])
         if found.columns is None:
             raise StateError("42P11", "a cursor is for a query")
-        self._open[name] = Cursor(found.columns, iter(found.rows))
+        self._keep(name, Cursor(found.columns, iter(found.rows)))
         return Outcome("DECLARE CURSOR")
+
+    def _keep(self, name: str, cursor: Cursor | SubscriptionCursor) -> None:
+        """A DECLARE that was cancelled leaves no cursor behind."""
+        try:
+            interrupts.commit()
+        except BaseException:
+            cursor.close()
+            raise
+        self._open[name] = cursor
 
     def _close(self, name: str) -> Outcome:
         if name.lower() == "all":
@@ -139,7 +150,16 @@ class Cursors:
             timeout = seconds(fetched["timeout"] or "0")
         except ValueError:
             raise SqlError("timeout accepts a duration such as '500ms' or '10s'") from None
-        return Outcome("FETCH", cursor.columns, cursor.fetch(limit, timeout))
+        if not cursor.busy.acquire(blocking=False):
+            raise StateError(
+                "55006",
+                f'cursor "{fetched["name"]}" is still in use by a statement that was cancelled',
+                remedy="try again, or CLOSE it",
+            )
+        try:
+            return Outcome("FETCH", cursor.columns, cursor.fetch(limit, timeout))
+        finally:
+            cursor.busy.release()
 
 
 def plain(name: str) -> str:

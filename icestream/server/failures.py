@@ -6,6 +6,7 @@ import logging
 import re
 
 from icestream import errors
+from icestream.secrecy import mask_secrets
 from icestream.server import messages
 from icestream.server.backend import Notice
 
@@ -34,6 +35,7 @@ _STATES: tuple[tuple[type[Exception], str, str], ...] = (
     (errors.LakeError, "", "XX001"),
     (errors.FencedError, "", "57P01"),
     (errors.IcestreamError, "", "XX000"),
+    (RecursionError, "", "54001"),
 )
 
 
@@ -56,6 +58,9 @@ def response(error: Exception, sql: str | None = None, *, fatal: bool = False) -
     """
     severity = "FATAL" if fatal else "ERROR"
     fields = [("S", severity), ("V", severity), ("C", code_of(error))]
+    if isinstance(error, RecursionError):
+        fields.append(("M", "the statement is too complex: it is nested too deeply"))
+        return messages.error_response(fields)
     if not isinstance(error, errors.IcestreamError):
         _LOG.error("internal error", exc_info=error)
         fields.append(("M", f"internal error: {type(error).__name__}"))
@@ -63,7 +68,7 @@ def response(error: Exception, sql: str | None = None, *, fatal: bool = False) -
         return messages.error_response(fields)
     fields.append(("M", error.message))
     if detail := getattr(error, "detail", None):
-        fields.append(("D", detail))
+        fields.append(("D", mask_secrets(detail)))
     if error.remedy:
         fields.append(("H", error.remedy))
     if error.place and sql is not None and (position := _position(error.place, sql)):
@@ -77,7 +82,7 @@ def notice(notice: Notice) -> bytes:
     fields = [("S", severity), ("V", severity), ("C", notice.code), ("M", notice.message)]
     if notice.hint:
         fields.append(("H", notice.hint))
-    return messages.notice_response(fields)
+    return messages.notice_response([(k, mask_secrets(text)) for k, text in fields])
 
 
 def _position(place: errors.Place, sql: str) -> int | None:

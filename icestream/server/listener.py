@@ -13,6 +13,7 @@ import secrets
 import ssl
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from threading import Thread
 from typing import ParamSpec, TypeVar
@@ -63,7 +64,7 @@ class Listener:
         self.on_clients: Callable[[int], None] = lambda clients: None
         """Told how many clients there are, whenever one comes or goes."""
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="icestream-session")
-        self._cancels = ThreadPoolExecutor(2, thread_name_prefix="icestream-cancel")
+        self._cancels = ThreadPoolExecutor(16, thread_name_prefix="icestream-cancel")
         self._loop: asyncio.AbstractEventLoop
         self._thread: Thread | None = None
         self._numbers = itertools.count(1)
@@ -125,11 +126,9 @@ class Listener:
     async def _stop(self, grace: float) -> None:
         if self._server:
             self._server.close()
-        farewell = StateError("57P01", "terminating connection due to administrator command")
         wires = list(self._tasks.values())
         for wire in wires:
-            wire.write(failures.response(farewell, fatal=True))
-            wire.close()
+            _say_farewell(wire)
         waiting = [*self._tasks, *(wire.closed for wire in wires)]
         if waiting:
             await asyncio.wait(waiting, timeout=grace)
@@ -176,9 +175,15 @@ class Listener:
             raise StateError("53300", "sorry, too many clients already")
         process = next(self._numbers)
         talk = self._talks[process] = _Talk(secrets.randbits(32))
-        self.on_clients(self.clients)
+        self._tell_clients()
         try:
-            talk.connection = await self._work(self._open, replace(client, process=process))
+            signals = replace(
+                client,
+                process=process,
+                cancel=lambda: self._soon(self._interrupt, talk),
+                terminate=lambda: self._soon(_say_farewell, wire),
+            )
+            talk.connection = await self._work(self._open, signals)
             wire.on_gone = lambda: self._interrupt(talk)
             wire.write(await self._work(talk.connection.greeting, process, talk.secret))
             while not talk.connection.over and (batch := await wire.batch()):
@@ -192,7 +197,7 @@ class Listener:
             raise
         finally:
             del self._talks[process]
-            self.on_clients(self.clients)
+            self._tell_clients()
             if talk.connection:
                 await self._work(talk.connection.close)
 
@@ -206,6 +211,17 @@ class Listener:
 
     async def _work(self, function: Callable[_P, _T], *args: _P.args, **options: _P.kwargs) -> _T:
         return await self._loop.run_in_executor(self._pool, lambda: function(*args, **options))
+
+    def _tell_clients(self) -> None:
+        try:
+            self.on_clients(self.clients)
+        except Exception:  # a full disk must not cost a client its connection
+            _LOG.warning("the number of clients could not be announced", exc_info=True)
+
+    def _soon(self, function: Callable[_P, None], *args: _P.args, **options: _P.kwargs) -> None:
+        """Have something called in the event loop."""
+        with suppress(RuntimeError):  # the loop is closed, and with it all connections
+            self._loop.call_soon_threadsafe(lambda: function(*args, **options))
 
     def _cancel(self, request: CancelRequest) -> None:
         talk = self._talks.get(request.process)
@@ -225,3 +241,10 @@ class Listener:
         while await self._loop.run_in_executor(self._cancels, step):
             await asyncio.sleep(pause)
             step, pause = connection.insist, min(1.0, 2 * pause)
+
+
+def _say_farewell(wire: Wire) -> None:
+    """End a connection; what it runs is cancelled."""
+    error = StateError("57P01", "terminating connection due to administrator command")
+    wire.write(failures.response(error, fatal=True))
+    wire.close()

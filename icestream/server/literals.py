@@ -4,29 +4,30 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from decimal import Decimal
 from types import MappingProxyType
 
 from icestream.errors import SqlError
 from icestream.functions.expressions import Cast, Literal, walk
+from icestream.functions.literals import PLACEHOLDER
 from icestream.plan.logical import Node
 from icestream.plan.rewrite import all_exprs
 from icestream.server import moments
+from icestream.sql.masking import escape_variables
+from icestream.sql.source import scan
 from icestream.types import BIGINT, NULL, VARCHAR, Type, array
 
-PIECES = re.compile(
-    r"""(?P<text>[eE]?'(?:[^']|'')*'|"(?:[^"]|"")*")
-    |(?P<dollars>\$(?P<mark>\w*)\$.*?\$(?P=mark)\$)
-    |(?P<comment>--[^\n]*|/\*.*?\*/)
-    |\$(?P<number>\d+)
-    |(?P<end>;)""",
-    re.X | re.S,
-)
-"""What a text is made of, as far as it matters here."""
+MAX_PARAMETERS = 65_535
+"""A Bind message counts them with 16 bits."""
+MARKS = re.compile(r"(?<![\w$])\$(?P<number>\d+)|(?P<end>;)")
+"""What matters here of a text: parameters and ends of statements."""
+UTILITY = re.compile(r"\s*(create|alter|drop|comment|grant|revoke|set|show)\b", re.I)
+"""Statements that take no parameters, as in PostgreSQL. What stands in their literals may have a meaning of its own."""
 COUNTS = re.compile(r"\b(limit|offset)\s+$", re.I)
 """What stands before a parameter that is a number of rows."""
-MARK = re.compile(r"(?P<whole>\{)?\x01\$(?P<at>\d+)\}?")
+MARK = re.compile(rf"(?P<whole>\{{)?{re.escape(PLACEHOLDER)}(?P<at>\d+)\}}?")
 """The text that stands for a parameter while types are looked for: where an array is asked for, that of its element."""
 
 
@@ -35,46 +36,56 @@ def statements(sql: str) -> list[str]:
     text."""
     found: list[str] = []
     start = 0
-    for end in [*(m.start() for m in PIECES.finditer(sql) if m["end"]), len(sql)]:
+    for end in [*(m.start() for m in _marks(sql) if m["end"]), len(sql)]:
         if _says_something(sql[start:end]):
             after = " " * len(sql[end:].partition("\n")[0])
-            found.append(re.sub(r"[^\n]", " ", sql[:start]) + sql[start:end] + after)
+            text = re.sub(r"[^\n]", " ", sql[:start]) + sql[start:end] + after
+            found.append(_without_variables(text))
         start = end + 1
     return found
 
 
+def _without_variables(text: str) -> str:
+    """A client's options are data, also when they are read again from the store: `${NAME}` in them is no variable."""
+    if "${" in text and UTILITY.match(without_comments(text)):
+        with suppress(SqlError):  # what cannot be cut into tokens fails where it is parsed
+            return escape_variables(text)
+    return text
+
+
 def parameters(sql: str) -> int:
     """How many parameters a statement has: the highest number."""
-    return max((int(m["number"]) for m in PIECES.finditer(sql) if m["number"]), default=0)
+    highest = max((int(m["number"][:20]) for m in _marks(sql) if m["number"]), default=0)
+    if highest > MAX_PARAMETERS:
+        raise SqlError(f"there is no parameter ${highest}", code="42P02")
+    return highest
 
 
 def filled(sql: str, values: Sequence[object]) -> str:
     """A statement with values in the place of its parameters."""
 
     def step(match: re.Match[str]) -> str:
-        if match["number"] is None:
-            return match[0]
         at = int(match["number"])
         if not 1 <= at <= len(values):
-            raise SqlError(f"there is no parameter ${at}")
+            raise SqlError(f"there is no parameter ${at}", code="42P02")
         return literal(values[at - 1])
 
-    return PIECES.sub(step, sql)
+    _check_takes_parameters(sql)
+    return _replace_parameters(sql, step)
 
 
 def marked(sql: str, given: Sequence[Type | None]) -> str:
     """A statement that can be bound before its values are known: open parameters are marks whose type the binder finds."""
 
     def step(match: re.Match[str]) -> str:
-        if match["number"] is None:
-            return match[0]
         at = int(match["number"]) - 1
         type = given[at] if at < len(given) else None
         if COUNTS.search(sql[: match.start()]):
             return "1"
-        return f"'{{\x01${at}}}'" if type is None else f"CAST(NULL AS {type})"
+        return f"'{{{PLACEHOLDER}{at}}}'" if type is None else f"CAST(NULL AS {type})"
 
-    return PIECES.sub(step, sql)
+    _check_takes_parameters(sql)
+    return _replace_parameters(sql, step)
 
 
 def marked_at(text: object) -> int | None:
@@ -101,7 +112,7 @@ def types(
         if at is not None and expr.type != NULL:
             whole = str(mark).startswith("{")
             found.setdefault(at, expr.type if whole else array(expr.type))
-    for match in PIECES.finditer(sql):
+    for match in _marks(sql):
         if match["number"] and COUNTS.search(sql[: match.start()]):
             found.setdefault(int(match["number"]) - 1, BIGINT)
     return tuple(given[at] or found.get(at, VARCHAR) for at in range(parameters(sql)))
@@ -139,5 +150,54 @@ def literal(value: object) -> str:
     return f"'{text}'"
 
 
+def _marks(sql: str) -> Iterator[re.Match[str]]:
+    """Parameters and semicolons, outside of comments, literals and quoted names."""
+    start = 0
+    for region in (*scan(sql), None):
+        yield from MARKS.finditer(sql, start, region.start if region else len(sql))
+        start = region.end if region else start
+
+
+def _replace_parameters(sql: str, step: Callable[[re.Match[str]], str]) -> str:
+    """The text with every parameter replaced. What is put in is not looked at again."""
+    pieces: list[str] = []
+    copied = 0
+    for mark in _marks(sql):
+        if mark["number"]:
+            pieces += [sql[copied : mark.start()], step(mark)]
+            copied = mark.end()
+    return "".join(pieces) + sql[copied:]
+
+
+def _check_takes_parameters(sql: str) -> None:
+    if parameters(sql) and (found := UTILITY.match(without_comments(sql))):
+        raise SqlError(
+            "there is no parameter $1",
+            code="42P02",
+            remedy=f"write the value into the text: {found[1].upper()} takes no parameters",
+        )
+
+
+def without_leading_comments(text: str) -> str:
+    """A text from its first word on."""
+    start = 0
+    for region in scan(text):
+        if region.kind != "comment" or text[start : region.start].strip():
+            break
+        start = region.end
+    return text[start:]
+
+
+def without_comments(text: str) -> str:
+    """A text with a blank in the place of each comment."""
+    pieces: list[str] = []
+    copied = 0
+    for region in scan(text):
+        if region.kind == "comment":
+            pieces.append(text[copied : region.start])
+            copied = region.end
+    return " ".join((*pieces, text[copied:]))
+
+
 def _says_something(text: str) -> bool:
-    return bool(PIECES.sub(lambda m: "" if m["comment"] else m[0], text).strip())
+    return bool(without_comments(text).strip())

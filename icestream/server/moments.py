@@ -6,20 +6,20 @@ A time may also be a number of microseconds since midnight, and an interval a ti
 
 from __future__ import annotations
 
-import re
 import struct
 from collections.abc import Mapping
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from typing import Any
 
+from icestream.functions.datetime_input import is_common, parse_date, parse_time, parse_timestamp
 from icestream.functions.expressions import Interval, clock
-from icestream.functions.literals import interval
+from icestream.functions.input_errors import TextInputError
+from icestream.functions.interval_input import parse_interval
 
 _DAY = 86_400_000_000
 _EPOCH = datetime(2000, 1, 1)
 _EPOCH_DAY = _EPOCH.toordinal()
 _MICROSECOND = timedelta(microseconds=1)
-_ISO = re.compile(r"\s*\d{4}-\d\d-\d\d(?:[ T]\d\d:.*)?\s*", re.ASCII)
 
 
 def date_text(value: date) -> str:
@@ -33,8 +33,8 @@ def date_binary(value: date) -> bytes:
 
 
 def date_from_text(text: str) -> date:
-    """The day of an ISO date or timestamp."""
-    return _iso(text).date()
+    """The day of a text as PostgreSQL reads it."""
+    return date.fromisoformat(_check_year(parse_date(text), text))
 
 
 def date_from_binary(data: bytes) -> date:
@@ -53,8 +53,11 @@ def time_binary(value: time | int) -> bytes:
 
 
 def time_from_text(text: str) -> time:
-    """The time of an ISO time."""
-    return time.fromisoformat(text.strip()).replace(tzinfo=None)
+    """The time of a text as PostgreSQL reads it."""
+    micros = parse_time(text)
+    if micros == _DAY:
+        raise TextInputError("22008", f'time out of range as a parameter: "{text}"')
+    return (_EPOCH + micros * _MICROSECOND).time()
 
 
 def time_from_binary(data: bytes) -> time:
@@ -74,8 +77,8 @@ def timestamp_binary(value: datetime) -> bytes:
 
 
 def timestamp_from_text(text: str) -> datetime:
-    """The timestamp of an ISO text; a zone in it is left out, as PostgreSQL does."""
-    return _iso(text).replace(tzinfo=None)
+    """The timestamp of a text; a zone in it is left out, as PostgreSQL does."""
+    return datetime.fromisoformat(_check_year(parse_timestamp(text), text))
 
 
 def timestamp_from_binary(data: bytes) -> datetime:
@@ -100,8 +103,9 @@ def timestamptz_binary(value: datetime) -> bytes:
 
 
 def timestamptz_from_text(text: str, zone: tzinfo) -> datetime:
-    """The instant of an ISO text; without a zone in it, in that of the session."""
-    return _aware(_iso(text), zone).astimezone(UTC)
+    """The instant of a text; without a zone in it, in that of the session."""
+    found = _check_year(parse_timestamp(text, zone), text)
+    return datetime.fromisoformat(found).replace(tzinfo=UTC)
 
 
 def timestamptz_from_binary(data: bytes) -> datetime:
@@ -121,10 +125,7 @@ def interval_binary(value: Any) -> bytes:
 
 def interval_from_text(text: str) -> Interval:
     """The interval of a text in one of PostgreSQL's forms."""
-    found = interval(text)
-    if found is None:
-        raise ValueError
-    return found
+    return parse_interval(text)
 
 
 def interval_from_binary(data: bytes) -> Interval:
@@ -152,7 +153,7 @@ def _number(form: str, data: bytes) -> int:
 
 def _micros(value: time | int) -> int:
     if isinstance(value, int):
-        return _in_a_day(value)
+        return value if value == _DAY else _in_a_day(value)  # 24:00:00 is a time
     seconds = (value.hour * 60 + value.minute) * 60 + value.second
     return seconds * 1_000_000 + value.microsecond
 
@@ -171,7 +172,11 @@ def _aware(value: datetime, zone: tzinfo) -> datetime:
     return value if value.tzinfo else value.replace(tzinfo=zone)
 
 
-def _iso(text: str) -> datetime:
-    if not _ISO.fullmatch(text):
-        raise ValueError
-    return datetime.fromisoformat(text.strip())
+def _check_year(value: str, text: str) -> str:
+    """A date or timestamp that Python can hold."""
+    if not is_common(value):
+        message = f'date out of range as a parameter: "{text}"'
+        raise TextInputError(
+            "22008", message, "write years before 1 or after 9999 into the statement"
+        )
+    return value

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import struct
 import uuid
 from collections.abc import Callable
@@ -13,6 +12,9 @@ from functools import partial
 from typing import Any
 
 from icestream import types as t
+from icestream.functions.input_errors import TextInputError
+from icestream.functions.json_input import parse_json
+from icestream.functions.text_input import parse_text
 from icestream.server import arrays, moments, numbers
 from icestream.server.backend import StateError
 from icestream.types import Type
@@ -54,6 +56,8 @@ class Codec:
         text = utf8(data)
         try:
             return self.parse(text)
+        except TextInputError as error:
+            raise StateError(error.code, error.message) from error
         except OverflowError as error:
             message = f'value "{text}" is out of range for type {self.type}'
             raise StateError("22003", message) from error
@@ -86,53 +90,35 @@ def _packed(form: str) -> tuple[Callable[[Any], bytes], Callable[[bytes], int]]:
     return pack, lambda data: int(packed.unpack(data)[0])
 
 
-def _integer(form: str, low: int, high: int) -> dict[str, Any]:
+def _whole(form: str, type: Type) -> dict[str, Any]:
     pack, unpack = _packed(form)
+    return {"parse": _reader(type), "binary": pack, "unpack": unpack}
+
+
+def _unsigned() -> dict[str, Any]:
+    pack, unpack = _packed("!I")
 
     def parse(text: str) -> int:
-        if not re.fullmatch(r"\s*[+-]?[0-9]{1,400}\s*", text):
-            raise ValueError
-        if not low <= (value := int(text)) < high:
+        value = parse_text(text, t.BIGINT)
+        if not isinstance(value, int) or not 0 <= value < 2**32:
             raise OverflowError
         return value
 
     return {"parse": parse, "binary": pack, "unpack": unpack}
 
 
-def _bool_parse(text: str) -> bool:
-    word = text.strip().lower()
-    if word in ("t", "true", "y", "yes", "on", "1"):
-        return True
-    if word in ("f", "false", "n", "no", "off", "0"):
-        return False
-    raise ValueError
-
-
-def _float(form: str) -> dict[str, Any]:
+def _float(form: str, type: Type) -> dict[str, Any]:
     packed = struct.Struct(form)
-
-    def parse(text: str) -> float:
-        if "_" in text:
-            raise ValueError
-        return unpack(packed.pack(float(text)))
 
     def unpack(data: bytes) -> float:
         return float(packed.unpack(data)[0])
 
-    return {"parse": parse, "binary": packed.pack, "unpack": unpack}
+    return {"parse": _reader(type), "binary": packed.pack, "unpack": unpack}
 
 
-def _bytea_parse(text: str) -> bytes:
-    if text.startswith("\\x"):
-        return bytes.fromhex(text[2:])
-
-    def value(found: re.Match[bytes]) -> bytes:
-        return b"\\" if found[0] == b"\\\\" else bytes([int(found[1], 8)])
-
-    data = text.encode()
-    if not re.fullmatch(rb"(?:[^\\]|\\\\|\\[0-3][0-7]{2})*+", data):
-        raise ValueError
-    return re.sub(rb"\\(?:\\|([0-3][0-7]{2}))", value, data)
+def _reader(type: Type) -> Callable[[str], Any]:
+    """What reads texts of a type as SQL does."""
+    return lambda text: parse_text(text, type)
 
 
 def _moment(name: str) -> dict[str, Any]:
@@ -150,7 +136,7 @@ def _json_text(value: Any) -> str:
 
 
 def _json_parse(text: str) -> str:
-    json.loads(text)
+    parse_json(text)
     return text
 
 
@@ -194,17 +180,17 @@ def _scalar(
 
 SCALARS: dict[str, Codec] = dict((
     _scalar(
-        "boolean", 16, 1000, 1, parse=_bool_parse, text=lambda value: "t" if value else "f",
+        "boolean", 16, 1000, 1, parse=_reader(t.BOOLEAN), text=lambda value: "t" if value else "f",
         binary=lambda value: b"\x01" if value else b"\x00",
         unpack=lambda data: bool(struct.unpack("!?", data)[0]),
     ),
-    _scalar("smallint", 21, 1005, 2, **_integer("!h", -(2**15), 2**15)),
-    _scalar("integer", 23, 1007, 4, **_integer("!i", -(2**31), 2**31)),
-    _scalar("bigint", 20, 1016, 8, **_integer("!q", -(2**63), 2**63)),
-    _scalar("oid", 26, 1028, 4, t.BIGINT, **_integer("!I", 0, 2**32)),
-    _scalar("xid", 28, 1011, 4, t.BIGINT, **_integer("!I", 0, 2**32)),
-    _scalar("real", 700, 1021, 4, text=numbers.real_text, **_float("!f")),
-    _scalar("double precision", 701, 1022, 8, text=numbers.double_text, **_float("!d")),
+    _scalar("smallint", 21, 1005, 2, **_whole("!h", t.SMALLINT)),
+    _scalar("integer", 23, 1007, 4, **_whole("!i", t.INTEGER)),
+    _scalar("bigint", 20, 1016, 8, **_whole("!q", t.BIGINT)),
+    _scalar("oid", 26, 1028, 4, t.BIGINT, **_unsigned()),
+    _scalar("xid", 28, 1011, 4, t.BIGINT, **_unsigned()),
+    _scalar("real", 700, 1021, 4, text=numbers.real_text, **_float("!f", t.REAL)),
+    _scalar("double precision", 701, 1022, 8, text=numbers.double_text, **_float("!d", t.DOUBLE)),
     _scalar(
         "numeric", 1700, 1231, text=numbers.numeric_text, parse=numbers.numeric_from_text,
         binary=numbers.numeric_binary, unpack=numbers.numeric_from_binary,
@@ -221,7 +207,7 @@ SCALARS: dict[str, Codec] = dict((
     _scalar("int2vector", 22, 1006, type=t.array(t.SMALLINT), **_vector(21, "!h")),
     _scalar("oidvector", 30, 1013, type=t.array(t.BIGINT), **_vector(26, "!I")),
     _scalar(
-        "bytea", 17, 1001, text=lambda value: "\\x" + bytes(value).hex(), parse=_bytea_parse,
+        "bytea", 17, 1001, text=lambda value: "\\x" + bytes(value).hex(), parse=_reader(t.BYTEA),
         binary=bytes, unpack=bytes,
     ),
     _scalar("date", 1082, 1182, 4, **_moment("date")),

@@ -6,27 +6,32 @@ complete epoch.
 
 from __future__ import annotations
 
+import logging
 import re
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from datetime import UTC, datetime
 from functools import partial
 
 from icestream.catalog.objects import Broken, Index, Object, Sink, Source, Table
 from icestream.engine import Engine
 from icestream.errors import IcestreamError
-from icestream.jobs import Job
 from icestream.observe.report import EpochReport
+from icestream.plan.logical import Node
 from icestream.result import Result
 from icestream.runtime.background import Background
+from icestream.runtime.transaction import Transaction
 from icestream.server import inventory
 from icestream.server.backend import VERSION, VERSION_NUMBER, Client, Notice
 from icestream.server.inventory import FIRST_OID
+from icestream.server.opening import open_patiently
 from icestream.server.relations import Model, SystemRelations
 from icestream.server.relations import model as system
 from icestream.server.session import EngineSession
+from icestream.server.workers import Workers
 from icestream.sql.masking import mask_text
+
+_LOG = logging.getLogger(__name__)
 
 CREATE = re.compile(r"\s*create\b", re.I)
 
@@ -44,7 +49,8 @@ class Service:
         self.engine = engine
         self.on_end = on_end
         self.report = report
-        self._sessions: dict[EngineSession, datetime] = {}
+        self.workers = Workers()
+        self._sessions: dict[EngineSession, None] = {}
         costly: dict[str, Callable[[], object]] = {
             "activity": self._activity,
             "snapshots": partial(inventory.snapshots, engine),
@@ -52,16 +58,16 @@ class Service:
             "jobs": partial(inventory.jobs, engine),
             "events": partial(inventory.events, engine),
         }
-        self.system = SystemRelations(self.model, costly)
+        self.system = SystemRelations(self.model, costly, self._signal)
         self._loop = Background(lambda stop: engine.run(stop, report=self.report), self._ended)
         self._telling = threading.local()
         self._quiet = engine.notice
         engine.notice = self._notice
 
-    def start(self) -> None:
-        """Recover, and run what the home knows."""
+    def start(self, stop: threading.Event | None = None) -> None:
+        """Recover, and run what the home knows. Failures that may pass are retried until `stop` is set."""
         self.engine.events.add("META_NODE_START", version=VERSION)
-        self.engine.open()
+        open_patiently(self.engine.open, self._tell, stop or threading.Event())
         self.engine.live = True
         self.engine.resume_jobs()
         self._loop.start()
@@ -79,7 +85,7 @@ class Service:
     def open(self, client: Client) -> EngineSession:
         """A session for a client."""
         session = EngineSession(self, client)
-        self._sessions[session] = datetime.now(UTC)
+        self._sessions[session] = None
         return session
 
     def leave(self, session: EngineSession) -> None:
@@ -87,13 +93,15 @@ class Service:
         self._sessions.pop(session, None)
 
     def execute(
-        self, sql: str, on_job: Callable[[Job], None] = lambda job: None
+        self,
+        sql: str,
+        transaction: Transaction | None = None,
     ) -> tuple[Result, tuple[Notice, ...]]:
         """What a statement gives, with what the engine had to say meanwhile."""
         found: list[Notice] = []
         self._telling.notices = found
         try:
-            (result,) = self.engine.execute(sql, env={}, on_job=on_job)
+            (result,) = self.engine.execute(sql, env={}, transaction=transaction)
             return result, tuple(found)
         except IcestreamError as error:
             if CREATE.match(sql):
@@ -106,16 +114,44 @@ class Service:
         finally:
             self._telling.notices = None
 
+    def commit(self, transaction: Transaction) -> tuple[Notice, ...]:
+        """Write what a transaction has changed; what the engine had to say, as warnings."""
+        return self._noting(lambda: self.engine.commit(transaction))
+
+    def show_writes(self) -> tuple[Notice, ...]:
+        """Make all writes visible. A failure is a warning: they are durable."""
+        return self._noting(self.engine.show_writes)
+
+    def see_writes(self, node: Node) -> tuple[Notice, ...]:
+        """Wait until a query sees all acknowledged writes; what the engine had to say, as warnings."""
+        return self._noting(lambda: self.engine.see_writes(node))
+
+    def _noting(self, work: Callable[[], None]) -> tuple[Notice, ...]:
+        found: list[Notice] = []
+        self._telling.notices = found
+        try:
+            work()
+        finally:
+            self._telling.notices = None
+        return tuple(Notice(n.message, "WARNING", "01000") for n in found)
+
     def _notice(self, text: str) -> None:
         notices = getattr(self._telling, "notices", None)
         if notices is None:
-            self._quiet(text)
+            self._tell(text)
         else:
             notices.append(Notice(text))
 
+    def _tell(self, text: str) -> None:
+        """Print what concerns no statement. Nobody may be reading it, and the disk may be full: that stops nothing."""
+        try:
+            self._quiet(text)
+        except (OSError, ValueError):
+            _LOG.warning("a message could not be printed: %s", text)
+
     def _ended(self, error: BaseException) -> None:
         self.engine.events.add("PIPELINE_FAIL", error=str(error).partition("\n")[0])
-        self._quiet(f"the pipeline has stopped: {error}")
+        self._tell(f"the pipeline has stopped: {error}")
         self.on_end()
 
     # -- what clients see of the system ----------------------------------------------------------
@@ -136,19 +172,17 @@ class Service:
             ),
         )
 
+    def _signal(self, process: int, what: str) -> bool:
+        """Cancel the statement of a session, or terminate it; False if there is no such session."""
+        for session in self._sessions.copy():
+            if session.client.process == process:
+                (session.client.terminate if what == "terminate" else session.client.cancel)()
+                return True
+        return False
+
     def _activity(self) -> tuple[system.Activity, ...]:
         """The sessions that are open."""
-        return tuple(
-            system.Activity(
-                client.process,
-                client.user,
-                client.database,
-                client.parameters.get("application_name", ""),
-                client.address or None,
-                started,
-            )
-            for client, started in [(s.client, at) for s, at in self._sessions.copy().items()]
-        )
+        return tuple(session.activity for session in self._sessions.copy())
 
     def _shown(self, object: Object) -> system.Object:
         ingest = getattr(object, "ingest", None)

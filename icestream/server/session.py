@@ -3,21 +3,29 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
 
-from duckdb import ConnectionException, DuckDBPyConnection, InterruptException
+from duckdb import ConnectionException
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
-from icestream.errors import IcestreamError
+from icestream import interrupts
+from icestream.engine import CREATE
+from icestream.interrupts import Interrupt, Interrupted
 from icestream.lake.jvm import java_message
+from icestream.plan.linear import relations_read
 from icestream.plan.query import bind_query
 from icestream.runtime.query import frame_of
+from icestream.runtime.spark_jobs import cancellable
 from icestream.runtime.spool import Rows, collect, rows_of
+from icestream.runtime.transaction import Transaction
 from icestream.server import answers, described, literals
+from icestream.server.activity import SessionActivity
 from icestream.server.backend import (
     Client,
     Column,
@@ -25,30 +33,44 @@ from icestream.server.backend import (
     Notice,
     Outcome,
     StateError,
-    Transaction,
+)
+from icestream.server.backend import (
+    Transaction as State,
 )
 from icestream.server.cursors import Cursors
+from icestream.server.relations import Result as SystemResult
 from icestream.server.relations import Session as Asker
 from icestream.server.relations import is_about_the_system
+from icestream.server.relations import model as system
 from icestream.server.settings import Settings, is_own, shown
 from icestream.server.subscribed import SubscriptionCursor
+from icestream.server.timed_rows import TimedRows, close_rows
+from icestream.server.transactions import CONTROL, TransactionBlock
 from icestream.sql import parse
 from icestream.sql import statements as st
 from icestream.types import VARCHAR, Type
 
 if TYPE_CHECKING:
-    from pyspark import SparkContext
-
-    from icestream.jobs import Job
     from icestream.server.service import Service
 
 OWN = re.compile(
-    r"\s*(begin|start\s+transaction|commit|end|rollback|abort|savepoint|release|discard|deallocate|reset|listen|"
+    r"\s*(begin|start\s+transaction|commit|end|rollback|abort|savepoint|release|prepare\s+transaction|discard|deallocate|reset|listen|"
     r"unlisten|close|declare|fetch|set|show)\b",
     re.I,
 )
+TWO_WORDS = re.compile(r"(start|prepare)\b", re.I)
 CURSORS = re.compile(r"show\s+(?P<subscription>subscription\s+)?cursors\b", re.I)
-BEGINS, ENDS = ("begin", "start transaction"), ("commit", "end", "rollback", "abort")
+WAITING = re.compile(r"(declare|fetch|close|commit|end)\b", re.I)
+"""Statements of the session that may take long."""
+T = TypeVar("T")
+PROCESS_LIST = re.compile(r"\s*show\s+processlist\s*;?\s*", re.I)
+PROCESSES = """
+    SELECT pid::text AS "Id", usename::text AS "User", client_addr::text AS "Host", datname::text AS "Database",
+        CASE WHEN state = 'active' THEN (extract(epoch FROM now() - query_start) * 1000)::bigint::text || 'ms' END AS "Time",
+        CASE WHEN state = 'active' THEN query END AS "Info"
+    FROM pg_catalog.pg_stat_activity ORDER BY pid
+"""
+"""SHOW PROCESSLIST, with RisingWave's columns."""
 NOTHING: Mapping[str, str] = {}
 """The environment that statements of clients see: that of the server is none of their business."""
 
@@ -63,8 +85,12 @@ class Request:
 
     @property
     def words(self) -> str:
-        """Without what surrounds it."""
-        return self.text.strip().rstrip(";").strip()
+        """Without what surrounds it; a statement of the session also without its comments."""
+        text = literals.without_comments(self.text) if self.kind == "session" else self.text
+        return text.strip().rstrip(";").strip()
+
+
+COMMIT = Request("COMMIT", "session")
 
 
 class EngineSession:
@@ -73,21 +99,21 @@ class EngineSession:
     def __init__(self, service: Service, client: Client) -> None:
         self.service = service
         self.client = client
-        self.group = f"icestream-session-{client.process}"
         self._settings = Settings(client.parameters)
-        self._transaction: Transaction = "I"
-        self._cancelled = False
-        self._context: SparkContext | None = None
-        self._job: Job | None = None
-        self._running: DuckDBPyConnection | None = None
+        self._block = TransactionBlock(self._commit)
+        self._notices: list[Notice] = []
+        self._hidden = False
+        """Whether something was written that is to be visible before the statement is answered."""
+        self._activity = SessionActivity(client)
+        self._deadline: float | None = None
         self._cursors = Cursors(self._query, self._subscribe)
 
     # -- the protocol's questions ----------------------------------------------------------------
 
     @property
-    def transaction(self) -> Transaction:
+    def transaction(self) -> State:
         """See `Session.transaction`."""
-        return self._transaction
+        return self._block.state
 
     @property
     def settings(self) -> Mapping[str, str]:
@@ -96,15 +122,36 @@ class EngineSession:
 
     def parse(self, sql: str) -> Sequence[Request]:
         """See `Session.parse`."""
-        return [Request(text, self._kind(text)) for text in literals.statements(sql)]
+        found = literals.statements(sql)
+        return [
+            Request(PROCESSES, "system")
+            if PROCESS_LIST.fullmatch(literals.without_leading_comments(text))
+            else Request(text, self._kind(text))
+            for text in found
+        ]
+
+    def start_text(self) -> None:
+        """See `Session.start_text`."""
+        self._block.start_text()
+
+    def end_text(self) -> tuple[Notice, ...]:
+        """See `Session.end_text`."""
+        if self._block.has_text_changes:
+            with self._failing():
+                self._interruptible(COMMIT, self._block.end_text)
+        else:
+            self._block.end_text()
+        self._notices += self._show_writes(COMMIT)
+        return self._take_notices()
+
+    def fail(self) -> None:
+        """See `Session.fail`."""
+        self._block.fail()
 
     def describe(self, statement: Request, parameters: Sequence[Type | None]) -> Description:
         """See `Session.describe`."""
-        try:
-            return self._describe(statement, parameters)
-        except IcestreamError:
-            self._fail()
-            raise
+        with self._failing():
+            return self._interruptible(statement, lambda: self._describe(statement, parameters))
 
     def _describe(self, statement: Request, parameters: Sequence[Type | None]) -> Description:
         if statement.kind == "system":
@@ -129,33 +176,66 @@ class EngineSession:
 
     def run(self, statement: Request, parameters: Sequence[object]) -> Outcome:
         """See `Session.run`."""
-        if self._transaction == "E" and not _ends(statement):
-            raise StateError(
-                "25P02",
-                "current transaction is aborted, commands ignored until end of transaction block",
+        self._block.check(statement.words)
+        with self._failing():
+            if statement.kind == "session" and not WAITING.match(statement.words):
+                self._activity.start(statement.text, Interrupt())
+                return self._own(statement)
+            outcome = self._interruptible(
+                statement, lambda: self._run(statement, parameters), close_rows
             )
-        self._cancelled = False
+            if told := self._show_writes(statement):
+                outcome = replace(outcome, notices=(*outcome.notices, *told))
+        return self._timed(outcome)
+
+    def _interruptible(
+        self,
+        statement: Request,
+        work: Callable[[], T],
+        discard: Callable[[T], None] = lambda result: None,
+    ) -> T:
+        """Run what a cancel, or the timeout of statements, ends."""
+        interrupt = Interrupt()
+        self._activity.start(statement.text, interrupt)
+        timeout = self._settings.statement_timeout
+        self._deadline = time.monotonic() + timeout if timeout else None
         try:
-            return self._run(statement, parameters)
+            return self.service.workers.run(work, interrupt, timeout, discard)
+        except Exception as error:
+            if interrupt.cancelled:
+                raise Interrupted(interrupt.reason) from error
+            raise
+
+    @contextmanager
+    def _failing(self) -> Iterator[None]:
+        """A failure fails the transaction. Cancels and failures of Spark are told as PostgreSQL would."""
+        try:
+            yield
+        except Interrupted as error:
+            self._fail()
+            raise StateError("57014", error.reason) from error
         except (PySparkException, Py4JJavaError) as error:
             self._fail()
-            if self._cancelled:
-                raise StateError("57014", "canceling statement due to user request") from error
             text = java_message(error) if isinstance(error, Py4JJavaError) else str(error)
             raise StateError("XX000", text.strip().splitlines()[0]) from error
-        except InterruptException as error:
-            self._fail()
-            raise StateError("57014", "canceling statement due to user request") from error
-        except IcestreamError as error:
-            self._fail()
-            if self._cancelled:
-                raise StateError("57014", "canceling statement due to user request") from error
-            raise
         except Exception:
             self._fail()
             raise
-        finally:
-            self._job = None
+
+    def _timed(self, outcome: Outcome) -> Outcome:
+        """The time of a statement runs until its rows are taken."""
+        if self._deadline is None or outcome.columns is None:
+            return outcome
+        return replace(outcome, rows=TimedRows(outcome.rows, self._deadline))
+
+    def finish(self) -> None:
+        """See `Session.finish`."""
+        self._activity.finish(self._block.state)
+
+    @property
+    def activity(self) -> system.Activity:
+        """What it is doing."""
+        return self._activity.show(self._settings["application_name"], self._block.state)
 
     def cursor(self, name: str) -> tuple[Column, ...] | None:
         """See `Session.cursor`."""
@@ -163,28 +243,27 @@ class EngineSession:
 
     def cancel(self) -> None:
         """See `Session.cancel`."""
-        self._cancelled = True
-        self._cursors.stop()
-        if self._running is not None:
-            with suppress(ConnectionException):  # it is done already
-                self._running.interrupt()
-        if self._context is not None:
-            self._context.cancelJobGroup(self.group)
-        if self._job is not None:
-            self._job.cancel()
+        if (interrupt := self._activity.interrupt) is not None:
+            interrupt.cancel()
 
     def close(self) -> None:
         """See `Session.close`."""
-        self._cursors.clear()
-        self.service.leave(self)
+        self._block.discard()
+        try:
+            self._cursors.clear()
+        finally:
+            self.service.leave(self)
 
     # -- statements ------------------------------------------------------------------------------
 
     def _kind(self, text: str) -> str:
-        words = text.strip()
+        words = literals.without_leading_comments(text).strip()
+        if TWO_WORDS.match(words):
+            words = literals.without_comments(words)
         match = OWN.match(words)
         if match is not None:
             word = match.group(1).lower()
+            words = literals.without_comments(words).strip()
             if CURSORS.match(words):
                 return "session"
             if word in ("set", "show") and not is_own(words.rstrip("; ")):
@@ -196,7 +275,7 @@ class EngineSession:
         if statement.kind == "session":
             return self._own(statement)
         if statement.kind == "system":
-            found = self.service.system.query(statement.words, parameters, self._asker())
+            found = self._ask_system(statement, parameters)
             for name, value in found.settings:
                 self._settings.take(name, value)
             columns = tuple(Column(c.name, c.type) for c in found.columns)
@@ -205,33 +284,89 @@ class EngineSession:
         (parsed,) = parse(text, "", NOTHING)
         if isinstance(parsed, st.Select):
             return self._select(parsed)
-        outcome = answers.outcome(parsed, *self.service.execute(text, self._wait_for))
-        if isinstance(parsed, answers.Changing) and self._settings.flushes:
-            self.service.execute("FLUSH")
-        return outcome
+        if isinstance(parsed, answers.Changing):
+            changes = self._block.changes
+            outcome = answers.outcome(parsed, *self.service.execute(text, changes))
+            self._hidden |= changes is None and self._flushes
+            return outcome
+        self._block.settle_text()
+        warnings = self._warn_of_ddl(parsed)
+        outcome = answers.outcome(parsed, *self.service.execute(text))
+        return replace(outcome, notices=(*warnings, *outcome.notices, *self._take_notices()))
 
-    def _wait_for(self, job: Job) -> None:
-        self._job = job
-        if self._cancelled:
-            job.cancel()
+    def _commit(self, changes: Transaction) -> None:
+        """Write changes; if they are to be visible at once and are not, that is no failure: they are durable."""
+        self._notices += self.service.commit(changes)
+        self._hidden |= bool(changes.changes) and self._flushes
+
+    @property
+    def _flushes(self) -> bool:
+        return self._settings.flushes or self.service.engine.flushes
+
+    def _show_writes(self, statement: Request) -> tuple[Notice, ...]:
+        """Wait until what a statement has written is visible, if it is to be. A cancel ends the wait and nothing else:
+        the rows are durable."""
+        if not self._hidden:
+            return ()
+        self._hidden = False
+        try:
+            return self._interruptible(statement, self.service.show_writes)
+        except Interrupted:
+            told = "the rows are written, but not visible yet: the wait for that was cancelled"
+            return (Notice(told, "WARNING", "01000"),)
+
+    def _take_notices(self) -> tuple[Notice, ...]:
+        notices, self._notices = tuple(self._notices), []
+        return notices
+
+    def _warn_of_ddl(self, parsed: st.Statement) -> tuple[Notice, ...]:
+        """What changes objects takes effect at once, also in a transaction."""
+        changes = self._block.explicit
+        if changes is None or not isinstance(parsed, (*CREATE, st.Drop, st.Alter)):
+            return ()
+        named = {n.name for n in getattr(parsed, "names", ())} | {
+            getattr(getattr(parsed, "name", None), "name", None)
+        }
+        for table, _ in changes.changes:
+            if isinstance(parsed, st.Drop | st.Alter) and table.name in named:
+                raise StateError(
+                    "0A000",
+                    f"table {table.name} cannot be altered or dropped in a transaction that has changed it",
+                    remedy="COMMIT first",
+                )
+        told = "takes effect at once: ROLLBACK does not undo it"
+        return (Notice(f"{answers.tag(parsed)} {told}", "WARNING", "25001"),)
+
+    def _ask_system(self, statement: Request, parameters: Sequence[object]) -> SystemResult:
+        with ExitStack() as stack:
+            return self.service.system.query(
+                statement.words,
+                parameters,
+                self._asker(),
+                partial(_end_on_cancel, stack),
+            )
 
     def _select(self, statement: st.Select) -> Outcome:
         engine = self.service.engine
         node = bind_query(statement.query, engine.catalog.names().relation)
         rows: Iterable[Sequence[object]]
-        found = engine.rows_at_hand(node, self._hold)
+        changes = self._block.readable(relations_read(node), engine.catalog)
+        own = changes is not None and bool(changes.changes)
+        notices = self.service.see_writes(node)
+        with ExitStack() as stack:
+            hold = partial(_end_on_cancel, stack)
+            found = None if own else engine.rows_at_hand(node, lambda c: hold(c.interrupt))
+        interrupts.check()
         types = [c.type for c in node.columns]
         if found is not None:
             rows = rows_of(found.to_batches(), types)
         else:
-            with self._grouped():
-                frame = frame_of(node, engine.catalog, engine.spark)
+            with cancellable(engine.spark):
+                frame = frame_of(node, engine.catalog, engine.spark, changes)
                 named = frame.toDF(*[f"c{i}" for i in range(len(node.columns))])
                 rows = Rows(collect(named, engine.home.scratch), types)
-        return Outcome("SELECT", tuple(Column(c.name, c.type) for c in node.columns), rows)
-
-    def _hold(self, cursor: DuckDBPyConnection) -> None:
-        self._running = cursor
+        columns = tuple(Column(c.name, c.type) for c in node.columns)
+        return Outcome("SELECT", columns, rows, notices)
 
     def _told(self, parsed: st.Statement) -> tuple[Column, ...] | None:
         """The columns of what the catalog alone can tell."""
@@ -245,20 +380,14 @@ class EngineSession:
     def _own(self, statement: Request) -> Outcome:
         words = " ".join(statement.words.split())
         lower = words.lower()
-        if lower.startswith(BEGINS):
-            notices = (Notice("there is already a transaction in progress", "WARNING", "25001"),)
-            held, self._transaction = self._transaction, "T"
-            return Outcome("BEGIN", notices=notices if held == "T" else ())
-        if lower.startswith(("savepoint", "release")):
-            return Outcome(words.split()[0].upper())
-        if lower.startswith("rollback to"):
-            self._transaction = "T"
-            return Outcome("ROLLBACK")
-        if lower.startswith(ENDS):
-            failed, self._transaction = self._transaction == "E", "I"
-            self._cursors.end()
-            undone = failed or lower.startswith(("rollback", "abort"))
-            return Outcome("ROLLBACK" if undone else "COMMIT")
+        try:
+            done = self._block.run(statement.words)
+        finally:
+            if self._block.state == "I" and CONTROL.match(words):
+                self._cursors.end()
+                self._settings.end_transaction()
+        if done is not None:
+            return replace(done, notices=(*done.notices, *self._take_notices()))
         if lower.startswith(("declare", "fetch", "close")):
             return self._cursors.run(statement.words)
         if asked := CURSORS.match(words):
@@ -268,7 +397,7 @@ class EngineSession:
         if lower.startswith("show"):
             return self._settings.show(words)
         if lower.startswith("set"):
-            return self._settings.set(words)
+            return self._settings.set(words, in_transaction=self._block.state == "T")
         if lower.startswith("reset"):
             return self._settings.reset(words)
         if lower == "discard all":
@@ -278,19 +407,8 @@ class EngineSession:
         return Outcome(words.split()[0].upper())
 
     def _subscribe(self, text: str) -> SubscriptionCursor:
-        return SubscriptionCursor(text, self.service.engine, self._grouped)
-
-    @contextmanager
-    def _grouped(self) -> Iterator[None]:
-        """What Spark does in this thread meanwhile can be cancelled; what it does for others later cannot."""
-        context = self._context = self.service.engine.spark.sparkContext
-        context.setJobGroup(self.group, "a query of a client")
-        context.setLocalProperty("spark.scheduler.pool", "queries")
-        try:
-            yield
-        finally:
-            context.setLocalProperty("spark.jobGroup.id", None)
-            context.setLocalProperty("spark.scheduler.pool", None)
+        engine = self.service.engine
+        return SubscriptionCursor(text, engine, lambda: cancellable(engine.spark))
 
     def _query(self, text: str) -> Outcome:
         (query,) = self.parse(text)
@@ -308,9 +426,14 @@ class EngineSession:
         return Asker(client.user, client.database, ("public",), client.process, self._settings.all)
 
     def _fail(self) -> None:
-        if self._transaction == "T":
-            self._transaction = "E"
+        self._block.fail()
 
 
-def _ends(statement: Request) -> bool:
-    return statement.kind == "session" and statement.words.lower().startswith(ENDS)
+def _end_on_cancel(stack: ExitStack, interrupt: Callable[[], None]) -> None:
+    """End a query of DuckDB when the statement is cancelled."""
+
+    def end() -> None:
+        with suppress(ConnectionException):  # it is done already
+            interrupt()
+
+    stack.enter_context(interrupts.current().on_cancel(end))

@@ -6,7 +6,8 @@ import re
 from collections.abc import Mapping
 
 from icestream.errors import SqlError
-from icestream.server.backend import VERSION, VERSION_NUMBER, Column, Outcome
+from icestream.server.backend import VERSION, VERSION_NUMBER, Column, Notice, Outcome
+from icestream.server.durations import milliseconds, shown_duration
 from icestream.types import VARCHAR
 
 KNOWN = {
@@ -37,6 +38,9 @@ KNOWN = {
 TRUE = ("true", "on", "yes", "t", "1")
 FLUSHES = ("rw_implicit_flush", "implicit_flush")
 """Settings by which each change waits until it is visible."""
+DURATIONS = ("statement_timeout", "idle_in_transaction_session_timeout")
+LOCAL = re.compile(r"set\s+local\b", re.I)
+OF_TRANSACTIONS = ("transaction", "session characteristics")
 TOLD = ("timezone", "client_encoding", "application_name", "datestyle")
 SET = re.compile(
     r"""set \s+ (?:(?:session|local)\s+(?!characteristics))? (?P<name>time\s+zone|session\s+characteristics|[\w.]+)
@@ -49,14 +53,32 @@ class Settings:
     """The settings of one session; those that nobody set are as for everybody."""
 
     def __init__(self, given: Mapping[str, str]) -> None:
-        self._set = {k.lower(): v for k, v in given.items() if k.lower() in KNOWN}
+        self._set: dict[str, str] = {}
+        self._local: dict[str, str] = {}
+        """Those of SET LOCAL, until the transaction ends."""
+        for name, value in given.items():
+            if name.lower() in KNOWN:
+                self.take(name, value)
+        self._first = dict(self._set)
+        """Those of the start-up, which RESET restores."""
 
     def __getitem__(self, name: str) -> str:
-        return self._set.get(name, KNOWN[name][1])
+        return self._local.get(name, self._set.get(name, KNOWN[name][1]))
 
     def take(self, name: str, value: str) -> None:
         """Set one."""
-        self._set[name.lower()] = value
+        self._set[name.lower()] = _checked(name.lower(), value)
+
+    @property
+    def statement_timeout(self) -> float | None:
+        """Seconds that a statement may take; None: any."""
+        text = self["statement_timeout"]
+        found = 0 if text == "0" else milliseconds("statement_timeout", text)
+        return found / 1000 if found else None
+
+    def end_transaction(self) -> None:
+        """Forget what was set for the transaction alone."""
+        self._local.clear()
 
     @property
     def told(self) -> Mapping[str, str]:
@@ -77,22 +99,39 @@ class Settings:
         """SHOW name"""
         return Outcome("SHOW", shown(words), [(self[_shown(words)],)])
 
-    def set(self, words: str) -> Outcome:
-        """SET name TO value"""
+    def set(self, words: str, *, in_transaction: bool = False) -> Outcome:
+        """SET [LOCAL] name TO value"""
         found = SET.fullmatch(words)
         if found is None or found["value"] is None:
             raise SqlError(f"SET of what, to what? {words}")
         name, value = plain(found["name"]), found["value"].strip().strip("'\"")
-        self._set[name] = KNOWN[name][1] if value.lower() == "default" else value
+        if value.lower() == "default":
+            value = self._first.get(name, KNOWN[name][1])
+        value = _checked(name, value)
+        if not LOCAL.match(words):
+            self._local.pop(name, None)
+            self._set[name] = value
+        elif in_transaction:
+            self._local[name] = value
+        elif name not in OF_TRANSACTIONS:
+            text = "SET LOCAL can only be used in transaction blocks"
+            return Outcome("SET", notices=(Notice(text, "WARNING", "25P01"),))
         return Outcome("SET")
 
     def reset(self, words: str) -> Outcome:
         """RESET name"""
         name = plain(words[5:])
-        if name == "all":
-            self._set.clear()
-        self._set.pop(name, None)
+        for each in KNOWN if name == "all" else (name,):
+            self._local.pop(each, None)
+            self._set.pop(each, None)
+            if each in self._first:
+                self._set[each] = self._first[each]
         return Outcome("RESET")
+
+
+def _checked(name: str, value: str) -> str:
+    """A value as it is shown; an error if the setting does not take it."""
+    return shown_duration(milliseconds(name, value)) if name in DURATIONS else value
 
 
 def is_own(words: str) -> bool:

@@ -10,11 +10,12 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 
+from icestream import interrupts
 from icestream.catalog.subscriptions import followed
 from icestream.engine import Engine
 from icestream.errors import SqlError
 from icestream.runtime.subscription import Change, Follower
-from icestream.server.backend import Column, StateError
+from icestream.server.backend import Column
 from icestream.types import BIGINT, VARCHAR
 
 DECLARED = re.compile(
@@ -37,6 +38,8 @@ class SubscriptionCursor:
             raise SqlError("SUBSCRIPTION CURSOR FOR name [SINCE … | FULL] is what can be declared")
         name = declared["name"]
         self.name = name.strip('"') if '"' in name else name.rpartition(".")[2].lower()
+        self.busy = threading.Lock()
+        """Held while a FETCH is under way."""
         self._engine = engine
         self._reading = reading
         self._subscription, object = followed(self.name, engine.catalog)
@@ -46,7 +49,6 @@ class SubscriptionCursor:
         self._waiting = self._follower.changes()
         self._held: list[tuple[int | None, Change]] = []
         """Changes that were read for a FETCH that failed, each with the position before its epoch."""
-        self._stopped = threading.Event()
         with reading():
             if declared["full"]:
                 self._follower.pin()
@@ -57,27 +59,25 @@ class SubscriptionCursor:
         """The next changes, as many as there are up to a limit; waits for the first one, if told to."""
         if all(o.key != self._subscription.key for o in self._engine.catalog):
             raise SqlError(f"subscription {self.name} was dropped")
-        self._stopped.clear()
         end = time.monotonic() + timeout
         while True:
             seen = self._epoch()
             found = self._take(limit)
             if found or time.monotonic() >= end:
                 return [(*c.values, c.op, c.time) for c in found]
-            with self._engine.advanced:
-                self._engine.advanced.wait_for(
-                    lambda: self._stopped.is_set() or self._epoch() != seen,  # noqa: B023
-                    end - time.monotonic(),
-                )
-            if self._stopped.is_set():
-                raise StateError("57014", "canceling statement due to user request")
+            self._wait(seen, end - time.monotonic())
 
     def _epoch(self) -> int:
         return self._engine.pipeline.record.epoch
 
-    def stop(self) -> None:
-        """Do not wait any longer."""
-        self._stopped.set()
+    def _wait(self, seen: int, seconds: float) -> None:
+        """Wait for another epoch than the one that was seen."""
+        interrupt, advanced = interrupts.current(), self._engine.advanced
+        with interrupt.waiting("IPC", "Epoch"), interrupt.on_cancel(self._wake), advanced:
+            advanced.wait_for(lambda: interrupt.cancelled or self._epoch() != seen, seconds)
+        interrupt.check()
+
+    def _wake(self) -> None:
         with self._engine.advanced:
             self._engine.advanced.notify_all()
 

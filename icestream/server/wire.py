@@ -1,7 +1,7 @@
 """The bytes of one client: messages as they are complete, answers with back-pressure, the switch to TLS.
 
 All of it runs in the event loop. Reading goes on while a query runs, so that a client that leaves is noticed,
-until more than `AHEAD` bytes wait.
+until more than `AHEAD` bytes wait; from there on the system is asked.
 """
 
 from __future__ import annotations
@@ -15,6 +15,9 @@ from icestream.server import messages
 from icestream.server.messages import First, Message, ProtocolError
 
 AHEAD = 256 * 1024
+LOOK = 0.5
+"""Seconds between two looks at whether a client is there that has sent more than is read."""
+_ESTABLISHED = 1
 _KEEP_ALIVE = (("TCP_KEEPIDLE", 60), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 6))
 
 
@@ -31,6 +34,8 @@ class Wire(asyncio.Protocol):
         self._arrived = asyncio.Event()
         self._writable = asyncio.Event()
         self._writable.set()
+        self._looking: asyncio.TimerHandle | None = None
+        """The next look at whether the client is there, while nothing is read of it."""
         self._transport: asyncio.Transport
 
     # -- called by the loop ----------------------------------------------------------------------
@@ -50,8 +55,9 @@ class Wire(asyncio.Protocol):
         """Bytes came."""
         self._buffer += data
         self._arrived.set()
-        if len(self._buffer) > AHEAD:
+        if len(self._buffer) > AHEAD and self._looking is None:
             self._transport.pause_reading()
+            self._looking = asyncio.get_running_loop().call_later(LOOK, self._look)
 
     def eof_received(self) -> None:
         """The client closed its side."""
@@ -71,9 +77,21 @@ class Wire(asyncio.Protocol):
         """It caught up."""
         self._writable.set()
 
+    def _look(self) -> None:
+        """Whether the client is still there, of whom nothing is read at present."""
+        self._looking = None
+        if self.gone:
+            return
+        if _is_closed(self._transport.get_extra_info("socket")):
+            self._leave()
+        else:
+            self._looking = asyncio.get_running_loop().call_later(LOOK, self._look)
+
     def _leave(self) -> None:
         if not self.gone:
             self.gone = True
+            if self._looking is not None:
+                self._looking.cancel()
             self._arrived.set()
             self._writable.set()
             self.on_gone()
@@ -119,6 +137,9 @@ class Wire(asyncio.Protocol):
 
     async def _more(self) -> None:
         self._arrived.clear()
+        if self._looking is not None:
+            self._looking.cancel()
+            self._looking = None
         self._transport.resume_reading()
         await self._arrived.wait()
 
@@ -156,3 +177,14 @@ class Wire(asyncio.Protocol):
         self._transport.abort()
         if not self.closed.done():
             self.closed.set_result(None)
+
+
+def _is_closed(connected: socket.socket) -> bool:
+    """Whether the other side has closed a connection, as far as the system tells without reading."""
+    info: int | None = getattr(socket, "TCP_INFO", None)
+    if info is None:
+        return False
+    try:
+        return connected.getsockopt(socket.IPPROTO_TCP, info, 1)[0] != _ESTABLISHED
+    except OSError:
+        return False

@@ -91,7 +91,7 @@ def _action(cursor: Cursor, kind: ObjectKind) -> tuple[str, dict[str, Any]]:
     if cursor.accept("REFRESH"):
         cursor.expect("SCHEMA")
         return "refresh schema", {}
-    for word in ("PAUSE", "RESUME"):
+    for word in ("PAUSE", "RESUME", "RESET"):
         if cursor.accept(word):
             return word.lower(), {}
     if cursor.at("FORMAT"):
@@ -101,7 +101,10 @@ def _action(cursor: Cursor, kind: ObjectKind) -> tuple[str, dict[str, Any]]:
     if kind == "secret" and (cursor.at("WITH") or cursor.at("AS")):
         options = with_options(cursor)
         cursor.expect("AS")
-        return "set secret", {"options": options, "value": cursor.string("the value as a string")}
+        return "set secret", {
+            "options": options,
+            "value": cursor.variable_string("the value as a string"),
+        }
     return _column_action(cursor)
 
 
@@ -125,7 +128,7 @@ def _column_action(cursor: Cursor) -> tuple[str, dict[str, Any]]:
     cursor.fail(
         "what to alter",
         remedy="RENAME TO, ADD COLUMN, DROP COLUMN, ALTER COLUMN, SET, OWNER TO, SWAP WITH, "
-        "CONNECTOR WITH, REFRESH SCHEMA or FORMAT",
+        "CONNECTOR WITH, REFRESH SCHEMA, FORMAT, PAUSE, RESUME or RESET",
     )
 
 

@@ -91,7 +91,7 @@ def _value(cursor: Cursor) -> tuple[str]:
     if sign:
         cursor.fail("a number")
     if token.kind == "string":
-        return (cursor.next().text,)
+        return (cursor.variable_string("a value"),)
     if cursor.at("TRUE") or cursor.at("FALSE"):
         return (cursor.next().text.lower(),)
     parts = [cursor.identifier("a value")]

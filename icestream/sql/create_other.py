@@ -41,7 +41,7 @@ def create_secret(cursor: Cursor) -> CreateSecret:
     exists, name = if_not_exists(cursor), cursor.name("the name of the secret")
     options = with_options(cursor)
     cursor.expect("AS")
-    value = cursor.string("the value as a string")
+    value = cursor.variable_string("the value as a string")
     cursor.finish()
     return CreateSecret(cursor.start, cursor.text, name, options, value, exists)
 

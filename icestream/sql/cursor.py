@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NoReturn
 
+from icestream import interrupts
 from icestream.errors import NotSupportedError, Place, SqlError, did_you_mean
 from icestream.sql.source import Source
 from icestream.sql.statements import Name
@@ -140,10 +141,17 @@ class Cursor:
         return tuple(found)
 
     def string(self, what: str) -> str:
-        """A string literal, as written: `${NAME}` is still in it."""
+        """A string literal, as written."""
         if self.peek().kind != "string":
             self.fail(what)
         return self.next().text
+
+    def variable_string(self, what: str) -> str:
+        """A string literal in which `${NAME}` has a meaning: it is still in it, but it is set."""
+        token = self.peek()
+        if token.kind == "string":
+            self.source.check_variables(token.start, token.end)
+        return self.string(what)
 
     def integer(self, what: str) -> int:
         """A whole number."""
@@ -168,17 +176,22 @@ class Cursor:
         first = self.peek()
         depth = 0
         while self.peek().kind != "end":
+            interrupts.check()
             token = self.peek()
-            if token.upper in _OPENING:
+            if token.kind in ("string", "number"):  # neither a stop nor a bracket
+                self._index += 1
+                continue
+            upper = token.upper
+            if upper in _OPENING:
                 depth += 1
-            elif token.upper in _CLOSING:
+            elif upper in _CLOSING:
                 if not depth:
                     break
                 depth -= 1
             elif not depth and any(self.at(*stop) for stop in stops):
                 break
-            if not self.accept("IS", "NOT", "NULL"):  # NOT NULL may be a stop
-                self.next()
+            if upper != "IS" or not self.accept("IS", "NOT", "NULL"):  # NOT NULL may be a stop
+                self._index += 1
         if self.peek() is first:
             self.fail(what)
         return first, self.last

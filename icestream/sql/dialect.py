@@ -8,6 +8,7 @@ forms, and FOR SYSTEM_VERSION AS OF.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, ClassVar, NoReturn
 
 from sqlglot import exp
@@ -16,8 +17,39 @@ from sqlglot.errors import ParseError
 from sqlglot.tokens import Token as RawToken
 from sqlglot.tokens import TokenType
 
+from icestream import interrupts
+
 _UNITS = ("SECOND", "MINUTE", "HOUR", "DAY", "MONTH", "YEAR")
 _TEMPLATE_MARKS = ("/*+", "{%", "%}", "{{+", "{{-", "+}}", "-}}", "{#", "#}")
+
+
+_OPERATORS: dict[Any, type[exp.Expr]] = {
+    TokenType.AMP: exp.BitwiseAnd, TokenType.PIPE: exp.BitwiseOr, TokenType.HASH: exp.BitwiseXor,
+    TokenType.DPIPE: exp.DPipe, TokenType.AT_GT: exp.ArrayContainsAll,
+    TokenType.LT_AT: exp.ArrayContainedBy, TokenType.DAMP: exp.ArrayOverlaps,
+    TokenType.RLIKE: exp.RegexpLike, TokenType.IRLIKE: exp.RegexpILike,
+    TokenType.LIKE: exp.Like, TokenType.ILIKE: exp.ILike, TokenType.CARET_AT: exp.StartsWith,
+    TokenType.QMARK_AMP: exp.JSONBContainsAllTopKeys,
+    TokenType.QMARK_PIPE: exp.JSONBContainsAnyTopKeys, TokenType.HASH_DASH: exp.JSONBDeleteAtPath,
+}  # fmt: skip
+"""Binary operators without a place of their own in PostgreSQL's grammar; also ~~ and ~~*, which are LIKE and ILIKE."""
+_PREFIX: dict[Any, type[exp.Expr]] = {
+    TokenType.TILDE: exp.BitwiseNot, TokenType.RLIKE: exp.BitwiseNot,
+    TokenType.PIPE_SLASH: exp.Sqrt, TokenType.DPIPE_SLASH: exp.Cbrt,
+}  # fmt: skip
+_LITERALS = frozenset({TokenType.NUMBER, TokenType.STRING})
+_ITEM_ENDS = frozenset({TokenType.COMMA, TokenType.R_PAREN, TokenType.R_BRACKET})
+
+
+def _prefix_operator(node: type[exp.Expr]) -> Callable[[Any], Any]:
+    """~1 + 1 is ~(1 + 1)."""
+    return lambda parser: parser.expression(node(this=parser._parse_term()))
+
+
+def _parse_not(parser: Any) -> Any:
+    if parser._prev.text == "!":
+        parser.raise_error("Invalid expression / Unexpected token", parser._prev)
+    return parser.expression(exp.Not(this=parser._parse_equality()))
 
 
 class Dialect(RisingWave):  # type: ignore[misc]
@@ -42,6 +74,66 @@ class Dialect(RisingWave):  # type: ignore[misc]
             start = at.start if at else None
             raise ParseError(message, [{"description": message, "start": start}])
 
+        # PostgreSQL has one level for all operators without a place of their own in its grammar: below + and -, above
+        # LIKE, from left to right. sqlglot puts some of them beside LIKE, and binds prefix operators as tightly as a sign.
+        # All comparisons are one level.
+        EQUALITY: ClassVar[dict[Any, Any]] = {}
+        COMPARISON: ClassVar[dict[Any, Any]] = {
+            **RisingWave.Parser.COMPARISON,
+            TokenType.EQ: exp.EQ,
+            TokenType.NEQ: exp.NEQ,
+        }
+        UNARY_PARSERS: ClassVar[dict[Any, Any]] = {
+            **RisingWave.Parser.UNARY_PARSERS,
+            **{kind: _prefix_operator(node) for kind, node in _PREFIX.items()},
+            TokenType.NOT: _parse_not,
+        }
+
+        def _parse_disjunction(self) -> Any:
+            """A literal that is all of a list's item is taken as it is: lists may have 100,000 of them."""
+            if (
+                self._curr.token_type in _LITERALS
+                and self._next
+                and self._next.token_type in _ITEM_ENDS
+            ):
+                interrupts.check()
+                return self._parse_primary()
+            return super()._parse_disjunction()
+
+        def _parse_bitwise(self) -> Any:
+            """Operands of the level above, joined by any operators of this level."""
+            interrupts.check()  # every operand of a text comes by here
+            this = self._parse_term()
+            while (made := self._parse_operator(this)) is not None:
+                this = made
+            return this
+
+        def _parse_operator(self, this: Any) -> Any:
+            start = self._index
+            if self._match_pair(TokenType.LT, TokenType.LT):
+                return self._joined(exp.BitwiseLeftShift, this)
+            if self._match_pair(TokenType.GT, TokenType.GT):
+                return self._joined(exp.BitwiseRightShift, this)
+            if self._match_set(self.JSON_OPERATORS):
+                return self.JSON_OPERATORS[self._prev.token_type](self, this, self._parse_term())
+            negated = self._curr.text == "!" and self._match(TokenType.NOT)
+            node = _OPERATORS.get(self._curr.token_type)
+            if node is None or self._curr.text.isalpha():
+                self._retreat(start)
+                return None
+            self._advance()
+            made = self._joined(node, this)
+            return self.expression(exp.Not(this=made)) if negated else made
+
+        def _joined(self, node: type[exp.Expr], this: Any) -> Any:
+            return self.expression(node(this=this, expression=self._parse_term()))
+
+        def _parse_types(self, *args: Any, **kwargs: Any) -> Any:
+            """ARRAY[…] is a value: sqlglot would read all of it as a type first."""
+            if self._curr.token_type == TokenType.ARRAY and self._next.text == "[":
+                return None
+            return super()._parse_types(*args, **kwargs)
+
         def _parse_interval_span(self, this: Any, *args: Any, **kwargs: Any) -> Any:
             """Keep the text of an interval literal whole: `interval '1 day 02:03:04'` is more than a day."""
             before, whole = self._index, this.copy()
@@ -49,6 +141,7 @@ class Dialect(RisingWave):  # type: ignore[misc]
             if self._index == before and whole.is_string:
                 made.set("this", whole)
                 made.set("unit", None)
+                made.set("fraction_in_string", None)
             return made
 
         VERSION_PHRASES: ClassVar[dict[tuple[str, ...], str]] = {

@@ -1,13 +1,12 @@
 """`${NAME}`: values from the environment, in SQL text and in option values.
 
-Inside a string literal (quoted or dollar-quoted) `${NAME}` stays as it is written, in the statement and
-in whatever is stored or shown; `resolve` gives the value at the moment of use. Outside literals (a table's
-name, a number) it is replaced before the text is cut into tokens, and may only stand for letters, digits,
-`_`, `.` and `-`. In comments it means nothing. A variable that is not set is an error when the text is
-parsed, wherever it stands.
+In the value of an option `${NAME}` stays as it is written, in the statement and in whatever is stored or
+shown; `resolve` gives the value at the moment of use. `$${NAME}` there is the text `${NAME}` itself. All other
+string literals and quoted names are data: nothing in them is replaced, and nothing in them has to be set. Outside of
+those (a plain name, a number) it is replaced before the text is cut into tokens, and may only stand for letters, digits,
+`_`, `.` and `-`. In comments it means nothing. A variable that is not set is an error.
 
-`$${NAME}` in a quoted literal is the text `${NAME}` itself. Only a name in braces counts: `${`, `${}` and
-`${a b}` are ordinary text.
+Only a name in braces counts: `${`, `${}` and `${a b}` are ordinary text.
 """
 
 from __future__ import annotations

@@ -7,13 +7,17 @@ option lists and the value of a CREATE SECRET are looked at, never a query.
 
 from __future__ import annotations
 
+import re
 from itertools import pairwise
 
-from icestream.sql.environment import only_placeholders
-from icestream.sql.secrecy import HIDDEN, is_secret_key, without_passwords
+from icestream.secrecy import HIDDEN, is_secret_key, without_passwords
+from icestream.sql.environment import PLACEHOLDER, only_placeholders, placeholders, resolve
 from icestream.sql.source import Source
 from icestream.sql.statements import Statement
 from icestream.sql.tokens import Token, tokenize
+
+_MAY_HAVE_OPTIONS = re.compile("with|set|encode|secret", re.IGNORECASE)
+"""A text without these words has no secrets, and need not be split into tokens."""
 
 
 def mask(statement: Statement) -> str:
@@ -23,6 +27,8 @@ def mask(statement: Statement) -> str:
 
 def mask_text(text: str) -> str:
     """As `mask`, of the text of one statement."""
+    if not _MAY_HAVE_OPTIONS.search(text):
+        return text
     tokens = tokenize(Source.open(text, "", None)).tokens
     pieces: list[str] = []
     copied = 0
@@ -35,6 +41,8 @@ def mask_text(text: str) -> str:
 
 def conceal(text: str, prefix: str) -> tuple[str, dict[str, str]]:
     """The statement's text with `${prefix_1}` … in place of its plain secrets, and the values by those names."""
+    if not _MAY_HAVE_OPTIONS.search(text):
+        return text, {}
     tokens = tokenize(Source.open(text, "", None)).tokens
     pieces: list[str] = []
     values: dict[str, str] = {}
@@ -46,10 +54,23 @@ def conceal(text: str, prefix: str) -> tuple[str, dict[str, str]]:
         if not is_secret_key(key) and without_passwords(first.text) == first.text:
             continue
         name = f"{prefix}_{len(values) + 1}"
-        values[name] = first.text
+        is_plain = next(placeholders(first.text), None) is None
+        values[name] = resolve(first.text, {}) if is_plain else first.text
         pieces += [text[copied : first.start], f"'${{{name}}}'"]
         copied = first.end
     return "".join(pieces) + text[copied:], values
+
+
+def escape_variables(text: str) -> str:
+    """The text of one statement whose option values are data: `${NAME}` in them is written `$${NAME}`."""
+    tokens = tokenize(Source.open(text, "", None)).tokens
+    pieces: list[str] = []
+    copied = 0
+    for token in (t for _, value in _values(tokens) for t in value if t.kind == "string"):
+        literal = PLACEHOLDER.sub(lambda found: f"${found[0]}", text[token.start : token.end])
+        pieces += [text[copied : token.start], literal]
+        copied = token.end
+    return "".join(pieces) + text[copied:]
 
 
 def _shown(key: str, value: list[Token], written: str) -> str:

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, NoReturn
 
 from icestream.errors import NotSupportedError, Place, SqlError, did_you_mean
+from icestream.secrecy import HIDDEN, is_secret_key, without_passwords
 from icestream.sql.environment import placeholders, resolve
-from icestream.sql.secrecy import HIDDEN, is_secret_key, without_passwords
 from icestream.sql.statements import Name, Option, Options
 
 Kind = Literal["string", "int", "float", "bool", "seconds", "json", "list"]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import re
+from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from sqlglot import exp
@@ -20,6 +21,7 @@ from icestream.errors import NotSupportedError, SqlError
 from icestream.sql.cursor import Cursor
 from icestream.sql.dialect import Dialect
 from icestream.sql.statements import Query
+from icestream.sql.syntax import skipped_argument
 from icestream.sql.tokens import Token
 
 EMIT = ("EMIT", "ON", "WINDOW", "CLOSE")
@@ -31,6 +33,7 @@ _NOT_YET: tuple[tuple[tuple[str, ...], str], ...] = (
     (("AGGREGATE", ":"), "scalar functions as aggregates (aggregate:…)"),
     (("AS", "CHANGELOG", "FROM"), "a change log as a table (WITH … AS CHANGELOG FROM …)"),
 )
+_BEGINNINGS = {"EMIT", *(pattern[0] for pattern, _ in _NOT_YET)}
 _REFUSED: tuple[tuple[type[Any], str], ...] = (
     (exp.DML, "INSERT, UPDATE and DELETE inside a query"),
     (exp.Into, "SELECT INTO"),
@@ -39,7 +42,21 @@ _REFUSED: tuple[tuple[type[Any], str], ...] = (
     (exp.TableSample, "TABLESAMPLE"),
     (exp.Placeholder, "parameters (? and :name)"),
 )
+_CONTINUES = re.compile(r"[ \t\f\v]*(?:--[^\n\r]*)?[\n\r](?:\s|--[^\n\r]*[\n\r])*")
+"""What may stand between two string literals that are one."""
+_GROUPING = (exp.Group, exp.GroupingSets, exp.Rollup, exp.Cube)
 _REQUIRED = re.compile(r"Required keyword: '(\w+)' missing for <class '[\w.]*\.(\w+)'>")
+
+
+_SIZED = frozenset(
+    {
+        exp.DataType.Type.DECIMAL, exp.DataType.Type.VARCHAR, exp.DataType.Type.CHAR, exp.DataType.Type.BPCHAR,
+        exp.DataType.Type.TIMESTAMP, exp.DataType.Type.TIMESTAMPTZ,
+    }
+)  # fmt: skip
+"""Types whose parameters are numbers."""
+_PARAMETERS = {exp.DataType.Type.ARRAY: 1, exp.DataType.Type.MAP: 2}
+"""Types that need types of elements, and how many. sqlglot reads `ARRAY 1` as a literal of the type ARRAY."""
 
 
 def query(cursor: Cursor, *stops: tuple[str, ...]) -> Query:
@@ -82,7 +99,7 @@ def expressions(
 
 def _parse(cursor: Cursor, first: Token, last: Token, *, prefix: bool = False) -> Any:
     _refuse_words(cursor, first, last)
-    raw = cursor.all.raw_between(first.start, last.end)
+    raw = _join_strings(cursor, cursor.all.raw_between(first.start, last.end))
     if prefix:
         raw = [RawToken(TokenType.SELECT, "SELECT", start=first.start, end=first.start), *raw]
     dialect = Dialect()
@@ -91,7 +108,11 @@ def _parse(cursor: Cursor, first: Token, last: Token, *, prefix: bool = False) -
     except ParseError as error:
         _fail(cursor, last, error)
     except RecursionError:
-        raise SqlError("this is nested too deeply", place=cursor.place(first)) from None
+        raise SqlError(
+            "the statement is too complex: this is nested too deeply",
+            place=cursor.place(first),
+            code="54001",
+        ) from None
     except Exception as error:
         # sqlglot has no promise about odd input; the user's text is at fault, not the engine.
         _log.debug("sqlglot failed", exc_info=True)
@@ -99,6 +120,21 @@ def _parse(cursor: Cursor, first: Token, last: Token, *, prefix: bool = False) -
     if len(trees) != 1 or trees[0] is None:
         raise SqlError("this cannot be understood", place=cursor.place(first))
     return trees[0]
+
+
+def _join_strings(cursor: Cursor, tokens: Sequence[RawToken]) -> list[RawToken]:
+    """String literals with a new line between them are one literal; others beside each other are refused."""
+    joined: list[RawToken] = []
+    for token in tokens:
+        before = joined[-1] if joined else None
+        if before is None or {before.token_type, token.token_type} != {TokenType.STRING}:
+            joined.append(token)
+            continue
+        if not _CONTINUES.fullmatch(cursor.source.text, before.end + 1, token.start):
+            raise SqlError("unexpected a string", place=cursor.source.place(token.start))
+        text = before.text + token.text
+        joined[-1] = RawToken(TokenType.STRING, text, start=before.start, end=token.end)
+    return joined
 
 
 def _fail(cursor: Cursor, last: Token, error: ParseError) -> NoReturn:
@@ -133,6 +169,8 @@ def _refuse_words(cursor: Cursor, first: Token, last: Token) -> None:
             raise SqlError(f"{token.text} is stuck to a number", place=cursor.place(token))
         if token.upper == "|" and before.upper in ("(", ","):
             raise NotSupportedError("lambdas (|x| …)", place=cursor.place(token))
+        if token.upper not in _BEGINNINGS:
+            continue
         for pattern, what in _NOT_YET:
             if tuple(t.upper for t in words[at : at + len(pattern)]) == pattern:
                 raise NotSupportedError(what, place=cursor.place(token))
@@ -144,9 +182,27 @@ def _refuse_words(cursor: Cursor, first: Token, last: Token) -> None:
             )
 
 
+def _check_type(made: Query, node: exp.DataType) -> None:
+    """Raise if a type has not the parameters that it needs."""
+    if len(node.expressions) < _PARAMETERS.get(node.this, 0):
+        raise SqlError(
+            f"type {node.this.value.lower()} needs the types of its elements",
+            place=made.place_of(node),
+            remedy="integer[] is an array's type, ARRAY[1, 2] an array",
+        )
+    if node.this in _SIZED:
+        for size in node.expressions:
+            if not re.fullmatch(r"-?[0-9]{1,9}", size.name):
+                raise SqlError(
+                    f"type {node.this.value.lower()} takes numbers, not {size.name!r}",
+                    place=made.place_of(node),
+                )
+
+
 def _finished(cursor: Cursor, tree: Any, first: Token, last: Token) -> Query:
     made = Query(tree, cursor.written(first, last), cursor.place(first), cursor.source)
-    for node in tree.walk():
+    nodes = [node for node in tree.walk() if type(node) is not exp.Literal]
+    for node in nodes:
         if isinstance(node, exp.Identifier):
             if not node.args.get("quoted"):
                 node.set("this", node.this.lower())
@@ -155,8 +211,26 @@ def _finished(cursor: Cursor, tree: Any, first: Token, last: Token) -> Query:
             node.set("this", node.this.lower())
         elif isinstance(node, exp.Command):
             raise SqlError("this cannot be understood", place=made.place_of(node))
+        elif isinstance(node, exp.DataType):
+            _check_type(made, node)
         else:
             for kind, what in _REFUSED:
                 if isinstance(node, kind):
                     raise NotSupportedError(what, place=made.place_of(node))
+    for node in nodes:
+        if _is_empty_list(node):
+            raise SqlError("expected an expression, found )", place=made.place_of(node))
+        if (skipped := skipped_argument(node)) is not None:
+            word = skipped.rstrip("_").replace("_", " ").upper()
+            raise NotSupportedError(
+                f"{word} of {type(node).__name__.upper()}", place=made.place_of(node)
+            )
     return made
+
+
+def _is_empty_list(node: exp.Expr) -> bool:
+    """(), which only a grouping set may be."""
+    if isinstance(node, exp.In):
+        return not node.expressions and node.args.get("query") is None
+    is_empty = isinstance(node, exp.Tuple) and not node.expressions
+    return is_empty and not isinstance(node.parent, _GROUPING)

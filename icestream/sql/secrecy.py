@@ -1,39 +1,15 @@
-"""Which literals of a SQL text are secrets: told by the name of the option, or by the shape of a URL."""
+"""Hides literals of a SQL text that are secrets: told by the name of the option, or by the shape of a URL."""
 
 from __future__ import annotations
 
 import re
 
+from icestream.secrecy import URL_PASSWORD, is_secret_key
 from icestream.sql.environment import only_placeholders
 
-HIDDEN = "<hidden>"
-
-_SECRET_KEY = re.compile(
-    r"password|passwd|passphrase|secret|token|credential|jaas"
-    r"|(?:private|access|account|api|sas|keystore)[._-]?key|^ssl[._-]key$"
-)
-_NO_SECRET = re.compile(
-    r"[._-](?:name|enabled?|uri|url|endpoint|path|provider|type|location|class|mechanism)$"
-)
-_URL_PASSWORD = re.compile(r"(?<=://)([^\s:/@']*:)([^\s@']+)(?=@)")
-_KEY_BEFORE = re.compile(r"""([\w."-]++)\s*=?\s*$""")
+_NO_KEY = re.compile(r"""[^\w."-]""")
 _SECRET_BEFORE = re.compile(r"\bSECRET\b[^;]*\bAS\s*$", re.IGNORECASE)
 _REACH = 300  # characters before a literal in which its option's name is looked for
-
-
-def is_secret_key(key: str) -> bool:
-    """Whether an option of that name holds a secret."""
-    key = key.lower()
-    return bool(_SECRET_KEY.search(key)) and not _NO_SECRET.search(key)
-
-
-def without_passwords(text: str) -> str:
-    """A text with the passwords of URLs (scheme://user:password@host) hidden."""
-
-    def hide(found: re.Match[str]) -> str:
-        return found[0] if only_placeholders(found[2]) else found[1] + HIDDEN
-
-    return _URL_PASSWORD.sub(hide, text)
 
 
 def blind(text: str, start: int, end: int) -> str:
@@ -43,10 +19,21 @@ def blind(text: str, start: int, end: int) -> str:
     grammar: in the excerpt of an error.
     """
     literal = text[start:end]
-    before = text[max(0, start - _REACH) : start]
-    key = _KEY_BEFORE.search(before)
-    if (key and is_secret_key(key[1])) or _SECRET_BEFORE.search(before):
+    before = text[max(0, start - _REACH) : start].rstrip()
+    key = _word_at_end(before.removesuffix("=").rstrip())
+    if (key and is_secret_key(key)) or (
+        before[-2:].upper() == "AS" and _SECRET_BEFORE.search(before)
+    ):
         return re.sub(r"[^\s'$]", "*", literal) if not only_placeholders(literal[1:-1]) else literal
-    return _URL_PASSWORD.sub(
+    if "://" not in literal:
+        return literal
+    return URL_PASSWORD.sub(
         lambda m: m[0] if only_placeholders(m[2]) else m[1] + "*" * len(m[2]), literal
     )
+
+
+def _word_at_end(text: str) -> str:
+    """The name that a text ends with; empty if it ends with something else. Long lists of literals make it hot."""
+    if not text or _NO_KEY.match(text[-1]):
+        return ""
+    return _NO_KEY.split(text)[-1]

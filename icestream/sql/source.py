@@ -1,7 +1,7 @@
 """A SQL text with its positions: what users wrote, what is parsed, and the way back from one to the other.
 
-`Source.open` takes the text of a file and puts the values of `${NAME}` in where they stand outside string
-literals (see `sql.environment`). All offsets in this package are offsets into `Source.text`, the text after
+`Source.open` takes the text of a file and puts the values of `${NAME}` in where they stand outside literals and
+quoted names (see `sql.environment`). All offsets in this package are offsets into `Source.text`, the text after
 that; `place` and `written` turn them into positions and slices of the original.
 """
 
@@ -60,10 +60,12 @@ class Source:
     expansions: tuple[_Expansion, ...] = ()
     line_starts: tuple[int, ...] = field(default=(0,), repr=False)
     shown: str = field(default="", repr=False)  # the original with stars over its secrets
+    unset: tuple[tuple[int, str], ...] = ()  # `${NAME}` in literals without a value: place, name
+    names: frozenset[str] = field(default=frozenset(), repr=False)  # variables that are set
 
     @classmethod
     def open(cls, text: str, file: str, env: Mapping[str, str] | None) -> Source:
-        """Check that literals and comments end and that variables are set; put those of the code in.
+        """Check that literals and comments end; put the variables of the code in. Literals stay as they are.
 
         Without an environment (`None`) nothing is looked up: the text stays as it is.
         """
@@ -82,15 +84,16 @@ class Source:
     def _expand(self, regions: list[Region], env: Mapping[str, str]) -> Source:
         pieces: list[str] = []
         expansions: list[_Expansion] = []
+        unset: list[tuple[int, str]] = []
         copied = length = 0
         for found in PLACEHOLDER.finditer(self.original):
             kind = _kind_at(regions, found.start())
-            if kind == "comment" or (kind == "string" and found["escape"]):
-                continue
             start = found.start("name") - 2
-            value = lookup(found["name"], env, self.place(start))
-            if kind == "string":
+            if kind == "string" and not found["escape"] and found["name"] not in env:
+                unset.append((start, found["name"]))
+            if kind != "code":
                 continue
+            value = lookup(found["name"], env, self.place(start))
             if not PLAIN_VALUE.fullmatch(value):
                 raise SqlError(
                     f"the value of ${{{found['name']}}} is neither a name nor a number",
@@ -103,7 +106,16 @@ class Source:
             length += len(value)
             copied = found.end()
         text = "".join(pieces) + self.original[copied:]
-        return replace(self, text=text, expansions=tuple(expansions))
+        return replace(
+            self, text=text, expansions=tuple(expansions), unset=tuple(unset), names=frozenset(env)
+        )
+
+    def check_variables(self, start: int, end: int) -> None:
+        """Raise if a literal between two offsets names a variable that is not set."""
+        first, last = self.span(start, end)
+        for at, name in self.unset:
+            if first <= at < last:
+                lookup(name, dict.fromkeys(self.names, ""), self.place(start + at - first))
 
     def _origin(self, offset: int, *, end: bool = False) -> int:
         shift = 0

@@ -58,7 +58,12 @@ class Query:
     source: Source | None = field(default=None, repr=False, compare=False)
 
     def place_of(self, node: exp.Expression) -> Place:
-        """The place of a node of the tree: its own, else that of its leftmost part, else the query's start."""
+        """The place of a node of the tree: its own, else that of its leftmost part, else the query's start.
+
+        Where sqlglot has left an argument out, there is no node: the query's start.
+        """
+        if not isinstance(node, exp.Expression):
+            return self.place
         start = node.meta.get("start")
         if start is None:
             starts = (n.meta.get("start") for n in node.walk())

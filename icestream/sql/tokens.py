@@ -15,6 +15,7 @@ from sqlglot.errors import TokenError
 from sqlglot.tokens import Token as RawToken
 from sqlglot.tokens import TokenType
 
+from icestream import interrupts
 from icestream.errors import SqlError
 from icestream.sql.dialect import Dialect
 from icestream.sql.source import Source, scan
@@ -79,13 +80,16 @@ def tokenize(source: Source) -> Tokens:
 
 def _check(raw: list[Any], source: Source) -> None:
     """Nothing but space and our comments lies between tokens: sqlglot knows more comments than we do."""
-    text = list(source.text)
-    for region in scan(source.text):
-        if region.kind == "comment":
-            text[region.start : region.end] = " " * (region.end - region.start)
+    text = source.text
+    if "--" in text or "/*" in text:
+        blanked = list(text)
+        for region in scan(text):
+            if region.kind == "comment":
+                blanked[region.start : region.end] = " " * (region.end - region.start)
+        text = "".join(blanked)
     end = 0
     for token in raw:
-        skipped = "".join(text[end : token.start])
+        skipped = text[end : token.start]
         if skipped.strip():
             wrong = source.place(end + len(skipped) - len(skipped.lstrip()))
             raise SqlError("this text cannot be cut into words", place=wrong)
@@ -119,6 +123,7 @@ def _unescape(body: str) -> str:
 
 def _split(raw: Any, source: Source) -> list[Token]:
     """Our tokens of one of sqlglot's: PRIMARY KEY is two words, >> closes two structs."""
+    interrupts.check()
     start, end = raw.start, raw.end + 1
     written = source.text[start:end]
     match raw.token_type:

@@ -23,6 +23,7 @@ from tests.engine import (
     lake,
     start,
 )
+from tests.recovery.points import choose_points
 
 pytestmark = [pytest.mark.spark, pytest.mark.services]
 
@@ -119,10 +120,10 @@ def kill(stream: Stream, fault: str) -> None:
 
 
 @pytest.mark.timeout(1200)
-def test_killed_at_every_point(stream: Stream) -> None:
+def test_killed_at_fault_points(stream: Stream) -> None:
     stream.send()
     finish(stream)
-    for fault in FAULTS:
+    for fault in choose_points(FAULTS, 2):
         stream.send()
         kill(stream, fault)
         finish(stream)
@@ -141,7 +142,8 @@ def test_killed_while_recovering(stream: Stream) -> None:
 
 
 @pytest.mark.parametrize(
-    "fault", ["files-written:stop", "first-table-committed:stop", "tables-committed:stop"]
+    "fault",
+    choose_points(["files-written:stop", "first-table-committed:stop", "tables-committed:stop"], 1),
 )
 @pytest.mark.timeout(600)
 def test_paused_process_that_wakes_up_too_late_commits_nothing(stream: Stream, fault: str) -> None:

@@ -534,9 +534,9 @@ OWN: tuple[tuple[str, object], ...] = (
     ("struct_column <> struct_column", False),
     ("struct_column IS DISTINCT FROM struct_column", False),
     ("(struct_column).b", "x"),
-    ("coalesce('two'::int, 0)", 0),
+    ("coalesce((struct_column).b::int, 0)", 0),
     ("coalesce(1 / 0, 7)", 7),
-    ("'two'::int IS NULL", True),
+    ("(struct_column).b::int IS NULL", True),
 )
 
 AGGREGATES: tuple[tuple[str, str | None], ...] = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from confluent_kafka import Consumer, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 Bytes = str | bytes | None
 QUIET = {"log_level": 0}
@@ -21,6 +21,18 @@ def create_topic(bootstrap: str, name: str, partitions: int = 1, **config: str) 
 def delete_topic(bootstrap: str, name: str) -> None:
     admin = AdminClient({"bootstrap.servers": bootstrap, **QUIET})
     admin.delete_topics([name])[name].result(30)
+
+
+def add_partitions(bootstrap: str, name: str, partitions: int) -> None:
+    admin = AdminClient({"bootstrap.servers": bootstrap, **QUIET})
+    admin.create_partitions([NewPartitions(name, partitions)])[name].result(30)
+
+
+def delete_records(bootstrap: str, name: str, partition: int, *, before: int) -> None:
+    """Removes the first records of a partition, as retention does."""
+    admin = AdminClient({"bootstrap.servers": bootstrap, **QUIET})
+    (future,) = admin.delete_records([TopicPartition(name, partition, before)]).values()
+    future.result(30)
 
 
 def produce(

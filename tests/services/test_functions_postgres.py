@@ -24,9 +24,10 @@ from pyspark.sql import SparkSession
 from icestream import types as t
 from icestream.functions import REGISTRY, Expr, Scope, bind, bind_type, render
 from icestream.functions.coercion import describe
+from icestream.functions.expression_errors import RaiseFailures, is_fallible
 from icestream.functions.expressions import functions_used
+from icestream.functions.interval_input import parse_interval
 from icestream.functions.json import to_json
-from icestream.functions.literals import interval
 from icestream.types import ArrayType, NumericType, StructType, Type, arrow_type, spark_type
 from tests.services.function_cases import AGGREGATES, GRID, OWN, SETS, THEMES, WINDOWS, Case
 from tests.services.function_deviations import deviation
@@ -57,12 +58,20 @@ def database(postgres: PostgresServer) -> Iterator[psycopg.Connection[Any]]:
     with psycopg.connect(postgres.dsn, autocommit=True) as connection:
         connection.execute("SET bytea_output = 'hex'; SET extra_float_digits = 1")
         connection.execute("""
-            CREATE FUNCTION value_at(expression text, source text, at int) RETURNS text LANGUAGE plpgsql AS $$
+            CREATE OR REPLACE FUNCTION value_at(expression text, source text, at int) RETURNS text LANGUAGE plpgsql AS $$
             DECLARE result text;
             BEGIN
               EXECUTE format('SELECT %s FROM %I WHERE id = %s', expression, source, at) INTO result;
               RETURN result;
             EXCEPTION WHEN OTHERS THEN RETURN NULL;
+            END $$""")
+        connection.execute("""
+            CREATE OR REPLACE FUNCTION state_at(expression text, source text, at int) RETURNS text LANGUAGE plpgsql AS $$
+            DECLARE result text;
+            BEGIN
+              EXECUTE format('SELECT %s FROM %I WHERE id = %s', expression, source, at) INTO result;
+              RETURN '00000';
+            EXCEPTION WHEN OTHERS THEN RETURN SQLSTATE;
             END $$""")
         yield connection
 
@@ -170,13 +179,10 @@ def expected(type: Type, text: str | None) -> Any:
         case t.JSONB:
             return _document(text)
         case t.INTERVAL:
-            value = interval(text)
-            assert value is not None, text
+            value = parse_interval(text)
             return (value.months, value.days, value.microseconds)
         case t.TIME:
-            value = interval(text)
-            assert value is not None
-            return value.microseconds
+            return parse_interval(text).microseconds
         case t.TIMESTAMPTZ:
             return text.removesuffix("+00")
     return text
@@ -275,6 +281,52 @@ def test_scalar_functions(
                 values,
             )
     assert not problems, f"{len(problems)} differences\n" + "\n".join(problems[:200])
+
+
+@pytest.mark.parametrize("theme", THEMES)
+def test_errors(theme: str, spark: SparkSession, database: psycopg.Connection[Any]) -> None:
+    """An expression raises where PostgreSQL does, with the same SQLSTATE."""
+    problems: list[str] = []
+    for keys, cases in by_signature(THEMES[theme]()).items():
+        ensure_grid(database, spark, keys)
+        exprs = [(c, bound_case(c)) for c in cases]
+        # The message instead of the value, and no error: one query tells about all rows.
+        texts = [
+            f"{render(e, failures=TellFailures()) if is_fallible(e) else 'NULL'} AS r{i}"
+            for i, (_, e) in enumerate(exprs)
+        ]
+        rows = spark.sql(f"SELECT id, {', '.join(texts)} FROM {grid_name(keys)}").collect()
+        rows.sort(key=lambda r: r["id"])
+        values = database.execute(f"SELECT * FROM {grid_name(keys)} ORDER BY id").fetchall()
+        for i, (case, expr) in enumerate(exprs):
+            known = deviation(case.sql, case.types)
+            sql = asked(expr, known.postgres if known and known.postgres else case.sql)
+            query = f"SELECT state_at(%s, %s, id) FROM {grid_name(keys)} ORDER BY id"
+            states = [r[0] for r in database.execute(query, (sql, grid_name(keys))).fetchall()]
+            shown_so_far = 0
+            for at, (state, row) in enumerate(zip(states, rows, strict=True)):
+                told = row[f"r{i}"]
+                code = told.split("|")[0] if told else "00000"
+                if code == state or (known and known.rows) or known_state(expr, code, state):
+                    continue
+                shown_so_far += 1
+                if shown_so_far <= 2:
+                    problems.append(
+                        f"{case.sql} {case.types} on {values[at][1:]!r}: {told!r}, PostgreSQL {state}"
+                    )
+    assert not problems, f"{len(problems)} differences\n" + "\n".join(problems[:200])
+
+
+class TellFailures(RaiseFailures):
+    """The message of the error as the value of the expression."""
+
+    def guard(self, value: str, failure: str) -> str:
+        return f"IF(({value}) IS NULL, {failure.replace('raise_error(', '(')}, NULL)"
+
+
+def known_state(expr: Expr, ours: str, postgres: str) -> bool:
+    """Where errors differ from PostgreSQL's on purpose: numerics have 38 digits, no NaN and no infinity."""
+    return isinstance(expr.type, NumericType) and (ours, postgres) == ("22003", "00000")
 
 
 def compare(

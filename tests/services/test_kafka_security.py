@@ -48,7 +48,13 @@ def test_tls_and_sasl(tmp_path, spark) -> None:  # noqa: F811
 
         def engine(home: str, password: str) -> Engine:
             env = {"ALICE": password}
-            return Engine(Home.at(tmp_path / home), EngineSettings(), env=env, application=spark)
+            return Engine(
+                Home.at(tmp_path / home),
+                EngineSettings(),
+                env=env,
+                application=spark,
+                allow_paths=["/"],
+            )
 
         with engine("good", "open sesame") as good:
             good.execute(script)

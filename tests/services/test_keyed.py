@@ -190,7 +190,9 @@ def test_any_history_ends_in_the_same_rows_as_in_a_dictionary(
         if stack is None or r.random() < 0.5:
             if stack is not None:
                 stack.close()
-            stack = Engine(Home.at(tmp_path / "home"), EngineSettings(), application=spark)
+            stack = Engine(
+                Home.at(tmp_path / "home"), EngineSettings(), application=spark, allow_paths=["/"]
+            )
             stack.execute(script(kafka.bootstrap, changes, rows))
         stack.run(threading.Event(), once=True)
         for name, wanted in expected(history).items():

@@ -95,7 +95,13 @@ class Pipeline:
         self.engine = self._start()
 
     def _start(self) -> Engine:
-        engine = Engine(Home.at(self.home), EngineSettings(), env=ENV, application=self.application)
+        engine = Engine(
+            Home.at(self.home),
+            EngineSettings(),
+            env=ENV,
+            application=self.application,
+            allow_paths=["/"],
+        )
         engine.execute(self.script)
         return engine
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import threading
 import uuid
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,10 @@ from pyiceberg.catalog import Catalog, load_catalog
 
 from icestream.config import EngineSettings, Home
 from icestream.engine import Engine
+from icestream.errors import ConnectorError
+from tests.engine import column
 from tests.services.aws import CREDENTIALS, REGION
+from tests.services.proxy import Proxy
 from tests.spark_session import spark  # noqa: F401
 
 pytestmark = [pytest.mark.spark, pytest.mark.services]
@@ -41,7 +45,9 @@ def run(root: Path, application, script: str, env: dict[str, str]) -> None:
             ]
             (folder / f"{start:03}.json").write_text("\n".join(rows) + "\n")
         home = Home.at(root / "home")
-        with Engine(home, EngineSettings(), env=env, application=application) as engine:
+        with Engine(
+            home, EngineSettings(), env=env, application=application, allow_paths=["/"]
+        ) as engine:
             engine.execute(SOURCE.format(input=folder) + script)
             engine.run(threading.Event(), once=True)
 
@@ -61,6 +67,66 @@ def test_a_rest_catalog(tmp_path, spark, rest_catalog) -> None:  # noqa: F811
     catalog = f"catalog.type = 'rest', catalog.uri = '{rest_catalog.uri}'"
     run(tmp_path, spark, SINKS.format(catalog=catalog, database=database), {})
     check(load_catalog("rest", type="rest", uri=rest_catalog.uri), database)
+
+
+def test_a_catalog_that_is_down_or_whose_answers_are_lost(
+    tmp_path,
+    spark,  # noqa: F811
+    rest_catalog,
+) -> None:
+    """Only the sinks into it wait, also over a restart; then they catch up, and no row is there twice."""
+    folder, database = tmp_path / "input", f"sinks_{uuid.uuid4().hex[:8]}"
+    folder.mkdir()
+    table = SOURCE.format(input=folder).replace("SOURCE numbers", "TABLE kept")
+
+    def write(start: int) -> None:
+        rows = [json.dumps({"id": i, "name": "n"}) for i in range(start, start + 5)]
+        (folder / f"{start:03}.json").write_text("\n".join(rows) + "\n")
+
+    def kept() -> list[object]:
+        return sorted(column(tmp_path / "home", "public.kept", "id"))
+
+    def opened() -> Engine:
+        return Engine(
+            Home.at(tmp_path / "home"), EngineSettings(), application=spark, allow_paths=["/"]
+        )
+
+    with Proxy(rest_catalog.port) as proxy:
+        catalog = f"catalog.type = 'rest', catalog.uri = '{proxy.uri}', catalog.name = '{database}'"
+        script = SOURCE.format(input=folder) + table
+        script += SINKS.format(catalog=catalog, database=database)
+        with opened() as engine:
+            write(0)
+            engine.execute(script)
+            engine.run(threading.Event(), once=True)
+            proxy.mode = "refuse"
+            write(5)
+            with pytest.raises(ConnectorError, match=f"{database}|numbers|state"):
+                engine.run(threading.Event(), once=True)
+            assert kept() == list(range(10))
+            failing = {o.name for o in engine.status().objects if o.error}
+            assert failing == {"k", "u"}
+        with opened() as engine:
+            write(10)
+            with pytest.raises(ConnectorError, match=f"{database}|numbers|state"):
+                engine.run(threading.Event(), once=True)
+            assert kept() == list(range(15))
+            proxy.mode = "lose answers"
+            for failure in engine.pipeline.health.sinks.values():
+                failure.retry_at = 0.0
+            write(15)
+            with suppress(ConnectorError):
+                engine.run(threading.Event(), once=True)
+            assert proxy.lost
+            assert kept() == list(range(20))
+        proxy.mode = "pass"
+        with opened() as engine:
+            engine.run(threading.Event(), once=True)
+            assert not any(o.error for o in engine.status().objects)
+    read = load_catalog("rest", type="rest", uri=rest_catalog.uri)
+    for name in ("numbers", "state"):
+        found = read.load_table(f"{database}.{name}").scan().to_arrow()["id"].to_pylist()
+        assert sorted(found) == list(range(20)), name
 
 
 def test_glue_and_s3_through_a_connection(tmp_path, spark, aws) -> None:  # noqa: F811

@@ -43,6 +43,17 @@ TABLES: dict[str, tuple[Columns, str]] = {
         {"n": t.INTEGER, "x": t.DOUBLE, "flag": t.BOOLEAN},
         "(1, 0.5, TRUE), (2, NULL, FALSE), (3, 'NaN', NULL), (NULL, -1.25, TRUE)",
     ),
+    "extremes": (
+        {"k": t.INTEGER, "x": t.DOUBLE, "y": t.REAL, "i": t.INTEGER, "b": t.BIGINT},
+        """(1, '0', '-0', 0, 0), (2, '-0', '0', -2147483648, -9223372036854775808),
+           (3, 'NaN', 'NaN', 2147483647, 9223372036854775807), (4, 'Infinity', '-Infinity', 1, 1),
+           (5, '-Infinity', 'Infinity', -1, -1), (6, NULL, NULL, NULL, NULL),
+           (7, '1.7976931348623157e308', '65536', 2, 2), (8, '5e-324', '0.5', 3, 3)""",
+    ),
+    "empty_extremes": (
+        {"k": t.INTEGER, "x": t.DOUBLE, "y": t.REAL, "i": t.INTEGER, "b": t.BIGINT},
+        "",
+    ),
     "nothing": ({"a": t.INTEGER, "b": t.VARCHAR}, ""),
 }
 

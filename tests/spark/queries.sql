@@ -339,3 +339,162 @@ SELECT name FROM customers c WHERE (c.id, 3) IN (SELECT customer, quantity FROM 
 SELECT id FROM orders o WHERE price > (SELECT min(price) FROM orders) AND customer IN (SELECT id FROM customers) AND NOT EXISTS (SELECT 1 FROM numbers n WHERE n.n = o.id)
 
 SELECT id FROM orders WHERE (SELECT count(*) FROM nothing) + 1 IN (SELECT id FROM customers) AND quantity = 1
+
+-- equality of floats
+SELECT a.k, b.k AS o FROM extremes a JOIN extremes b ON a.x = b.x
+
+SELECT a.k, b.k AS o FROM extremes a JOIN extremes b ON a.y = b.y
+
+SELECT a.k, b.k AS o FROM extremes a JOIN extremes b ON a.x = b.y
+
+SELECT a.k, b.k AS o FROM extremes a FULL JOIN extremes b ON a.x = b.y
+
+SELECT a.k, b.k AS o FROM extremes a JOIN extremes b ON a.x IS NOT DISTINCT FROM b.x
+
+SELECT a.k, b.k AS o FROM extremes a JOIN extremes b ON ARRAY[a.x] = ARRAY[b.x]
+
+SELECT a.k, b.k AS o FROM extremes a JOIN extremes b ON ROW(a.x, a.y) = ROW(b.x, b.y)
+
+SELECT k FROM extremes WHERE x IN (SELECT y FROM extremes WHERE k < 3)
+
+SELECT k FROM extremes WHERE x NOT IN (SELECT x FROM extremes WHERE k = 2)
+
+SELECT k FROM extremes WHERE x NOT IN (SELECT y FROM extremes WHERE k IN (1, 3))
+
+SELECT k FROM extremes WHERE y NOT IN (SELECT y FROM extremes WHERE k = 1)
+
+SELECT k FROM extremes WHERE x + 1 NOT IN (SELECT -x FROM extremes WHERE k = 1)
+
+SELECT k FROM extremes WHERE -x NOT IN (SELECT x FROM extremes WHERE k IN (2, 3))
+
+SELECT k FROM extremes WHERE (x, y) NOT IN (SELECT y, x FROM extremes WHERE k IN (1, 3))
+
+SELECT k FROM extremes WHERE ARRAY[x] NOT IN (SELECT ARRAY[x] FROM extremes WHERE k = 2)
+
+SELECT k FROM extremes WHERE x NOT IN (SELECT x FROM empty_extremes)
+
+SELECT k FROM extremes WHERE x NOT IN (SELECT x FROM extremes)
+
+SELECT k, x NOT IN (SELECT x FROM extremes WHERE k = 2) AS a, x IN (SELECT y FROM extremes WHERE k < 4) AS b FROM extremes
+
+SELECT k FROM extremes WHERE x <> ALL (SELECT y FROM extremes WHERE k = 1)
+
+SELECT k FROM extremes WHERE x = ANY (ARRAY['-0'::float8, 'NaN'])
+
+SELECT k FROM extremes WHERE x IN (0, 7)
+
+SELECT k FROM extremes WHERE x IN ('-0'::float8, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 'NaN'::float8)
+
+SELECT k FROM extremes WHERE x NOT IN ('-0'::float8, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 'NaN'::float8)
+
+SELECT x, count(*) FROM extremes GROUP BY x
+
+SELECT z, count(*) FROM (SELECT x AS z FROM extremes UNION ALL SELECT y FROM extremes) s GROUP BY z
+
+SELECT count(*) FROM extremes GROUP BY ROW(x, 1)
+
+SELECT mode() WITHIN GROUP (ORDER BY x) AS m FROM (SELECT x FROM extremes WHERE k < 3 UNION ALL SELECT 7 UNION ALL SELECT 7 UNION ALL SELECT -x FROM extremes WHERE k < 2) s
+
+SELECT ARRAY[x] AS z, count(*) FROM extremes GROUP BY 1
+
+SELECT DISTINCT x FROM extremes
+
+SELECT x FROM extremes UNION SELECT -x FROM extremes
+
+SELECT x FROM extremes INTERSECT SELECT -x FROM extremes
+
+SELECT x FROM extremes INTERSECT ALL SELECT y FROM extremes
+
+SELECT x FROM extremes EXCEPT SELECT y FROM extremes WHERE k = 1
+
+SELECT x FROM extremes EXCEPT ALL SELECT y FROM extremes WHERE k = 1
+
+SELECT count(DISTINCT x) AS a, count(DISTINCT y) AS b, count(DISTINCT -x) AS c FROM extremes
+
+SELECT array_agg(DISTINCT x ORDER BY x) AS a FROM extremes
+
+SELECT cardinality(array_agg(DISTINCT x)) AS a FROM extremes
+
+SELECT sum(DISTINCT x) AS a FROM extremes WHERE k < 3
+
+SELECT k, count(*) OVER (PARTITION BY x) AS n, rank() OVER (ORDER BY x) AS r, dense_rank() OVER (ORDER BY y DESC) AS d FROM extremes
+
+SELECT k, count(*) OVER (ORDER BY x RANGE BETWEEN CURRENT ROW AND CURRENT ROW) AS n FROM extremes
+
+SELECT DISTINCT ON (x) x, k FROM extremes ORDER BY x, k
+
+SELECT k FROM extremes ORDER BY x, k
+
+SELECT k FROM extremes ORDER BY y DESC, k LIMIT 3
+
+SELECT k FROM extremes ORDER BY x FETCH FIRST 3 ROWS WITH TIES
+
+SELECT k, (SELECT count(*) FROM extremes b WHERE b.x = a.x) AS n FROM extremes a
+
+SELECT k, (SELECT max(b.k) FROM extremes b WHERE b.y = a.x) AS n FROM extremes a
+
+SELECT k, nullif(x, 0) AS a, greatest(x, 1) AS b, least(x, 1) AS c, CASE x WHEN 0 THEN 'zero' WHEN 'NaN' THEN 'nan' END AS d FROM extremes
+
+SELECT k, x = y AS a, x < y AS b, x <= y AS c, x <> y AS d, x IS DISTINCT FROM y AS e FROM extremes
+
+SELECT min(x) AS a, max(x) AS b, min(y) AS c, max(y) AS d FROM extremes
+
+SELECT k, array_position(ARRAY['-0'::float8, 'NaN', 1], x) AS a, ARRAY[x] && ARRAY[0::float8] AS b, ARRAY[x] @> ARRAY['NaN'::float8] AS c FROM extremes
+
+SELECT k, array_remove(ARRAY['-0'::float8, 'NaN', 1], x) AS a FROM extremes
+
+SELECT x, y, count(*) FROM extremes GROUP BY GROUPING SETS ((x), (y), ())
+
+-- limits of numbers
+SELECT i, b, count(*) FROM extremes GROUP BY i, b
+
+SELECT sum(i) AS a, sum(b) AS b, min(i) AS c, max(b) AS d, avg(i) AS e, avg(b) AS f FROM extremes
+
+SELECT k, i::bigint * 2 AS a, b::numeric * 2 AS c, i % -1 AS d, b % -1 AS e FROM extremes
+
+SELECT k, i = b AS a, i < b AS c, i::float8 = b AS d FROM extremes
+
+SELECT sum(i) AS a, sum(b) AS b, min(x) AS c, max(y) AS d, avg(i) AS e, count(x) AS f FROM empty_extremes
+
+SELECT a.k FROM extremes a LEFT JOIN empty_extremes b ON a.k = b.k WHERE b.k IS NULL
+
+SELECT k FROM (SELECT k, row_number() OVER (ORDER BY k) AS r FROM empty_extremes) s WHERE r = 1
+
+SELECT k, r FROM (SELECT k, row_number() OVER (PARTITION BY i ORDER BY k) AS r FROM extremes) s WHERE r = 1
+
+SELECT k FROM extremes WHERE k NOT IN (SELECT k FROM empty_extremes) ORDER BY k
+
+SELECT k FROM empty_extremes UNION ALL SELECT k FROM empty_extremes ORDER BY 1 LIMIT 1
+
+SELECT count(*) AS n FROM (SELECT DISTINCT i FROM empty_extremes) s
+
+-- objects with a key more than once
+SELECT jsonb_object_agg(k, v ORDER BY n)::text AS j FROM (VALUES ('a', 1, 1), ('b', 5, 2), ('a', 2, 3), ('a', 0, 0)) AS x (k, v, n)
+
+SELECT (j ->> 'tea')::int AS t, (j ->> 'milk')::int AS m FROM (SELECT jsonb_object_agg(item, id ORDER BY id) AS j FROM orders WHERE item IS NOT NULL) s
+
+SELECT (j ->> 'tea')::numeric AS t, (j ->> 'milk')::numeric AS m FROM (SELECT jsonb_object_agg(item, price ORDER BY id DESC) AS j FROM orders WHERE item IS NOT NULL) s
+
+SELECT '{"a": 1, "b": {"x": 1, "x": 2}, "a": 2}'::jsonb::text AS j, jsonb_build_object('a', 1, 'a', 2)::text AS k
+
+-- bits
+SELECT ~1 + 1 AS a, 1 - ~1 + 1 AS b, ~1 & 3 AS c, |/ 4 + 5 AS d, 'a' || 1 + 2 AS e
+
+-- large numerics
+SELECT 900000000000000000000::numeric AS a, 9999999999999999999999999999.9999999999::numeric AS b, -1234567890123456789012345678.5 AS c, 1e20::numeric AS d
+
+SELECT 900000000000000000000::numeric + 0.5 AS a, 900000000000000000000::numeric * 3.25 AS b, 900000000000000000000::numeric / 8 AS c, 900000000000000000000::numeric % 7 AS d, -900000000000000000000::numeric - 1 AS e
+
+SELECT a * b AS p, a / b AS q, a + b AS s FROM (VALUES (123456789012345678.9::numeric, 0.5::numeric), (1234567890123456789012.25, 0.25), (9e26, 0.1), (-9e27, 1), (9e20, 4096), (-1234567890123.5, 1000000000.25 - 1000000000)) AS v (a, b)
+
+SELECT a * b * c AS p FROM (VALUES (1234567890123.45::numeric, 1234567.89::numeric, 12.5::numeric), (-1e10, 1e10, 1e-10)) AS v (a, b, c)
+
+SELECT sum(n) AS a, avg(n) AS b, min(n) AS c, max(n) AS d FROM (VALUES (9000000000000000000000000000::numeric), (9000000000000000000000000000), (-9000000000000000000000000000), (0.5), (-8999999999999999999999999999.5), (NULL)) AS v (n)
+
+SELECT g, sum(n) AS a, avg(n) AS b FROM (VALUES (1, 1e20::numeric), (1, 2e20), (2, -1e27), (2, 2), (3, 12345678901234567890.123)) AS v (g, n) GROUP BY g
+
+SELECT k, sum(n) OVER (ORDER BY k) AS a FROM (VALUES (1, 9e27::numeric), (2, 0.25), (3, -9e27)) AS v (k, n)
+
+SELECT sum(n) AS a FROM (VALUES (99999999999999999999999999999999999998::numeric(38, 0)), (1::numeric(38, 0))) AS v (n)
+
+SELECT round(1e20::numeric / 4, 4) AS a, trunc(1e20::numeric + 0.55, 1) AS b, ceil(1e20::numeric + 0.5) AS c, floor(-1e20::numeric - 0.5) AS d, abs(-1e27::numeric) AS e, 1e20::numeric = 100000000000000000000.0 AS f, (1e20::numeric)::text AS g, 1e18::numeric::bigint AS h

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.spark
 def test_queries_in_every_form(spark: SparkSession, tmp_path: Path) -> None:
     feed = Feed(tmp_path, "sales", ("id", "shop", "n"), keyed=False)
     feed.write(new((1, "north", 2), (2, "south", 3), (3, "north", 4)))
-    with icestream.connect(tmp_path / "home", spark=spark) as db:
+    with icestream.connect(tmp_path / "home", spark=spark, allow_paths=[tmp_path]) as db:
         db.execute(f"CREATE SOURCE sales (id INT, shop VARCHAR, n INT) {feed.clause}")
         db.execute(
             "CREATE MATERIALIZED VIEW totals AS SELECT shop, sum(n) AS n FROM sales GROUP BY shop"
@@ -43,7 +43,9 @@ def test_queries_in_every_form(spark: SparkSession, tmp_path: Path) -> None:
 def test_a_subscription_tells_what_comes_and_goes(spark: SparkSession, tmp_path: Path) -> None:
     feed = Feed(tmp_path, "sales", ("id", "shop", "n"), keyed=False)
     settings = EngineSettings(epoch_interval=0.2)
-    with icestream.connect(tmp_path / "home", spark=spark, settings=settings) as db:
+    with icestream.connect(
+        tmp_path / "home", spark=spark, settings=settings, allow_paths=[tmp_path]
+    ) as db:
         db.execute(f"CREATE SOURCE sales (id INT, shop VARCHAR, n INT) {feed.clause}")
         db.execute(
             "CREATE MATERIALIZED VIEW totals AS SELECT shop, sum(n) AS n FROM sales GROUP BY shop"

@@ -6,7 +6,6 @@ import datetime as dt
 import gzip
 import json
 import os
-import socket
 import time
 import uuid
 from collections import Counter
@@ -25,13 +24,18 @@ from icestream.config import Home
 from icestream.connectors import registry
 from icestream.connectors.base import RAW, Context, Source
 from icestream.connectors.formats import registry as formats
+from icestream.connectors.formats.csv import MISFIT
 from icestream.connectors.iceberg import use_catalog
 from icestream.connectors.local_sinks import PrintSink
 from icestream.errors import ConnectorError, RangeLostError, SqlError
-from icestream.lake.catalogs import Lake, embedded
+from icestream.lake.access import ALLOWED, home_of
+from icestream.lake.catalogs import CatalogSpec, Lake, embedded
+from icestream.lake.files import LiveFiles
 from icestream.lake.stamp import Offset
+from icestream.lake.table import LakeTable
 from icestream.sql.options import Settings, check
 from icestream.types import Type
+from tests.services.kafka import add_partitions, create_topic, delete_records, delete_topic
 from tests.spark.statements import Column, options
 from tests.spark_session import spark
 
@@ -256,7 +260,8 @@ def test_two_processes_find_files_at_once(lake: Lake, tmp_path: Path) -> None:
 def test_a_file_that_changes_or_vanishes(lake: Lake, tmp_path: Path) -> None:
     put(tmp_path / "a.json", "{}", 1)
     put(tmp_path / "b.json", "{}", 2)
-    source = json_files(lake, tmp_path).open()
+    statement = json_files(lake, tmp_path)
+    source = statement.open()
     end = source.latest({"files": 0})
     (tmp_path / "b.json").write_text('{"a": 1}')
     with pytest.raises(RangeLostError, match=r"b\.json had 2 bytes and has 8 now"):
@@ -268,6 +273,26 @@ def test_a_file_that_changes_or_vanishes(lake: Lake, tmp_path: Path) -> None:
     with pytest.raises(RangeLostError, match=r"a\.json is gone"):
         source.latest({"files": 0})
     assert source.latest(end) == end
+    assert source.reset({"files": 0}) == {"files": 0}
+    assert source.latest({"files": 0}) == end
+    assert values(source, {"files": 0}, end) == ['{"a": 1}']
+    put(tmp_path / "a.json", '{"a":0}', 3)  # what was skipped may come after all
+    restarted = statement.open()
+    assert restarted.latest(end) == {"files": 3}
+    assert values(restarted, {"files": 0}, {"files": 3}) == ['{"a":0}', '{"a": 1}']
+
+
+def test_a_ledger_of_an_earlier_version_goes_on(lake: Lake, tmp_path: Path) -> None:
+    put(tmp_path / "a.json", "{}", 1)
+    statement = json_files(lake, tmp_path)
+    source = statement.open()
+    end = source.latest(source.start())
+    ledger = source.tables()[0]
+    lake.spark.sql(f"ALTER TABLE {ledger.sql} DROP COLUMNS (etag, version)")
+    put(tmp_path / "b.json", "{}", 2)
+    later = statement.open()
+    assert later.latest(end) == {"files": 2}
+    assert statement.open().latest(end) == {"files": 2}
 
 
 def test_a_directory_that_is_not_there(lake: Lake, tmp_path: Path) -> None:
@@ -285,11 +310,15 @@ def test_csv_files(lake: Lake, tmp_path: Path) -> None:
     end = source.latest({"files": 0})
     keeps_contract(statement, {"files": 0}, {"files": 1}, end)
     frame = source.read({"files": 0}, end, ["stream", "offset", "value"])
-    assert [(r.offset, bytes(r.value).decode()) for r in sorted(frame.collect())] == [
+    records = [(r.offset, bytes(r.value).partition(MISFIT)) for r in sorted(frame.collect())]
+    shown = [
+        (n, value.decode() + f" ({why.decode()})" * bool(why)) for n, (value, _, why) in records
+    ]
+    assert shown == [
         (1, "1,x,"),
         (2, '2,"two\nlines",z'),
         (1, '"3","q,""r",'),
-        (2, "broken,1"),
+        (2, "broken,1 (2 fields where the header has 3)"),
         (3, '"4",,'),
     ]
     plain = Statement(lake, "file", columns, "CSV", {"without_header": "true"}, path=str(tmp_path))
@@ -361,6 +390,15 @@ def test_s3_files(lake: Lake, aws: Any) -> None:
     keeps_contract(statement, start, {"files": 1}, end)
     assert values(source, start, end) == ['{"a":1}', '{"a":2}', '{"a":3}']
     assert source.read(start, end, ["stream"]).collect()[0].stream.startswith("logs/")
+    s3.put_object(Bucket=bucket, Key="logs/a.json", Body=b'{"a":1}\n{"a":2}\n')
+    assert source.latest(start) == end  # the same content
+    s3.put_object(Bucket=bucket, Key="logs/a.json", Body=b'{"a":8}\n{"a":9}\n')
+    time.sleep(1 - time.time() % 1)  # S3's times are whole seconds
+    s3.put_object(Bucket=bucket, Key="logs/a.json", Body=b'{"a":8}\n{"a":9}\n')
+    with pytest.raises(RangeLostError, match=r"logs/a\.json was written again"):
+        source.latest(start)
+    source.reset(start)
+    assert values(source, start, source.latest(start)) == ['{"a":8}', '{"a":9}', '{"a":3}']
     s3.delete_object(Bucket=bucket, Key="logs/a.json")
     with pytest.raises(RangeLostError, match=r"logs/a\.json is gone"):
         source.latest(start)
@@ -448,7 +486,7 @@ def test_iceberg_history_that_is_gone(lake: Lake) -> None:
     with pytest.raises(RangeLostError, match="no longer in the history"):
         source.latest(one)
     with pytest.raises(ConnectorError, match="does not exist"):
-        iceberg(lake, "nothing").open()
+        iceberg(lake, "nothing").open().start()
 
 
 def test_a_foreign_jdbc_catalog_keeps_its_name(lake: Lake, tmp_path: Path) -> None:
@@ -535,6 +573,76 @@ def test_landed_files(lake: Lake, tmp_path: Path) -> None:
     assert rows(restarted, start, last, ["id"]) == Counter(f"Row(id={i})" for i in range(1, 5))
 
 
+def test_landed_files_are_checked_before_each_look(lake: Lake, tmp_path: Path) -> None:
+    folder, outside = tmp_path / "in", tmp_path / "outside"
+    put(folder / "a.txt", "one\n", 1)
+    put(outside / "b.txt", "canary\n", 1)
+    lake.spark.conf.set(ALLOWED, json.dumps([str(folder)]))
+    try:
+        for name, target in (
+            ("link", outside),
+            ("b.txt", outside / "b.txt"),
+            ("h", home_of(lake.spark)),
+        ):
+            columns = [("value", t.VARCHAR)]
+            for pattern in ("", "/*", "/[a-z]*", "/{a.txt,b.txt,link/*,h}"):
+                statement = landed(
+                    lake, columns, format="text", **{"option.path": f"{folder}{pattern}"}
+                )
+                source = statement.open()
+                start = source.start()
+                end = source.latest(start)
+                (folder / name).symlink_to(target)
+                for again in (source, statement.open()):
+                    with pytest.raises(ConnectorError, match="outside the allowed") as refused:
+                        again.latest(end)
+                    assert refused.value.code == "42501"
+                (folder / name).unlink()
+                assert rows(source, start, source.latest(end), ["value"]) == Counter(
+                    ["Row(value='one')"]
+                )
+    finally:
+        lake.spark.conf.unset(ALLOWED)
+
+
+def test_a_foreign_table_stays_in_allowed_folders(lake: Lake, tmp_path: Path) -> None:
+    """Links below a warehouse, and data files that metadata names elsewhere."""
+    warehouse, outside = tmp_path / "w", tmp_path / "outside"
+    (warehouse / "db").mkdir(parents=True)
+    outside.mkdir()
+    spec = CatalogSpec.foreign({"type": "hadoop", "warehouse": str(warehouse)})
+    lake.use(spec)
+    good = lake.table(spec.name, "db", "good", owned=False)
+    lake.create(good, [("id", t.BIGINT)])
+    lake.spark.sql(f"INSERT INTO {good.sql} VALUES (1)")
+    lake.spark.conf.set(ALLOWED, json.dumps([str(warehouse)]))
+    try:
+        (warehouse / "link").symlink_to(outside)
+        (warehouse / "home").symlink_to(home_of(lake.spark))
+        for name in (("link", "t"), ("home", "dml", "t")):
+            table = lake.table(spec.name, *name, owned=False)
+            for use in (lake.exists, LakeTable.load, lambda x: lake.create(x, [("id", t.BIGINT)])):
+                with pytest.raises(SqlError, match=r"allowed|home") as refused:
+                    use(table)
+                assert refused.value.code == "42501"
+        assert not list(outside.iterdir())
+        java = good.load()
+        snapshot = good.head(java).id
+        assert len(LiveFiles(good, java, snapshot)) == 1
+        lake.spark.conf.set(ALLOWED, json.dumps([str(warehouse / "db" / "good" / "metadata")]))
+        with pytest.raises(SqlError, match=r"the file .*parquet"):
+            LiveFiles(good, java, snapshot)
+        damaged = next((warehouse / "db" / "good" / "metadata").glob("*2.metadata.json"))
+        damaged.write_text("root:canary:0:0:\n")
+        (damaged.parent / f".{damaged.name}.crc").unlink(missing_ok=True)
+        lake.spark.conf.set(ALLOWED, json.dumps([str(warehouse)]))
+        with pytest.raises(ConnectorError, match="not valid JSON") as failed:
+            good.load()
+        assert "canary" not in str(failed.value)
+    finally:
+        lake.spark.conf.unset(ALLOWED)
+
+
 def test_landed_without_its_checkpoint(lake: Lake, tmp_path: Path) -> None:
     put(tmp_path / "in" / "a.txt", "one\ntwo\n", 1)
     statement = landed(
@@ -586,31 +694,8 @@ def test_landed_rate(lake: Lake) -> None:
     second = source.latest(first)
     assert second != first
     keeps_contract_of_pushed(source, source.start(), first, second)
-    unknown = landed(lake, columns, format="kafkaesque")
-    with pytest.raises(ConnectorError, match="kafkaesque"):
-        unknown.open().start()
-
-
-def test_landed_in_the_background(lake: Lake) -> None:
-    """A source that pushes: its query runs until the source is closed."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port = str(server.getsockname()[1])
-        statement = landed(
-            lake, [("value", t.VARCHAR)], format="socket",
-            **{"option.host": "127.0.0.1", "option.port": port, "landing.interval": "0.2"},
-        )  # fmt: skip
-        source = statement.open()
-        start = end = source.start()
-        source.latest(start)
-        connection, _ = server.accept()
-        with connection:
-            connection.sendall(b"one\ntwo\n")
-            deadline = time.monotonic() + 120
-            while not source.count(start, end) and time.monotonic() < deadline:
-                time.sleep(0.2)
-                end = source.latest(start)
-            source.close()
-    assert rows(source, start, end, ["value"]) == Counter(["Row(value='one')", "Row(value='two')"])
+    with pytest.raises(SqlError, match="kafkaesque"):
+        landed(lake, columns, format="kafkaesque")
 
 
 def keeps_contract_of_pushed(source: Source, a: Offset, b: Offset, c: Offset) -> None:
@@ -716,3 +801,58 @@ def test_kafka_sink(lake: Lake, kafka: Any, topic: Callable[..., str]) -> None:
     plain = connector.open(sink_context(lake, "kafka", columns, **given))
     plain.write(frame.limit(1), 2)
     assert sum(key is None for _, _, key, _ in consume(kafka.bootstrap, name)) == 1
+
+
+# -- Kafka positions ---------------------------------------------------------------------------------
+
+
+def kafka_source(lake: Lake, kafka: Any, topic: str, **more: str) -> Statement:
+    given = {"topic": topic, "properties.bootstrap.server": kafka.bootstrap, **more}
+    return Statement(lake, "kafka", [("a", t.INTEGER)], "JSON", **given)
+
+
+@pytest.mark.services
+def test_a_kafka_topic_that_is_made_anew(
+    lake: Lake, kafka: Any, topic: Callable[..., str], produce: Callable[..., int]
+) -> None:
+    name = topic()
+    statement = kafka_source(lake, kafka, name)
+    source = statement.open()
+    start = source.start()
+    produce(name, [(None, "old")] * 3)
+    end = source.latest(start)
+    assert values(statement.open(), start, end) == ["old"] * 3
+    delete_topic(kafka.bootstrap, name)
+    with pytest.raises(ConnectorError, match="does not exist"):
+        source.latest(end)
+    create_topic(kafka.bootstrap, name)
+    produce(name, [(None, f"new {n}") for n in range(5)])
+    with pytest.raises(RangeLostError, match=f"topic {name} was deleted and created again"):
+        statement.open().latest(end)
+    # a replay of a recorded range, whose offsets the new topic has too
+    with pytest.raises(RangeLostError, match=f"topic {name} was deleted and created again"):
+        statement.open().read(start, end, ["value"])
+    again = source.reset(end)
+    assert values(source, again, source.latest(again)) == [f"new {n}" for n in range(5)]
+
+
+@pytest.mark.services
+def test_a_kafka_partition_that_is_added_after_its_first_records_are_gone(
+    lake: Lake, kafka: Any, topic: Callable[..., str], produce: Callable[..., int]
+) -> None:
+    name = topic()
+    statement = kafka_source(lake, kafka, name)
+    source = statement.open()
+    start = source.start()
+    add_partitions(kafka.bootstrap, name, 2)
+    produce(name, [(None, f"v{n}") for n in range(5)], partition=1)
+    delete_records(kafka.bootstrap, name, 1, before=2)
+    end = source.latest(start)
+    assert source.count(start, end) == 3
+    assert values(source, start, end) == ["v2", "v3", "v4"]
+    produce(name, [(None, "v5")], partition=1)
+    delete_records(kafka.bootstrap, name, 1, before=4)
+    with pytest.raises(Exception, match=r"(?i)offset|data loss|lost"):
+        values(source, start, end)  # never fewer rows than the first time
+    assert values(source, end, source.latest(end)) == ["v5"]
+    keeps_contract(statement, source.reset(end), end, source.latest(end))

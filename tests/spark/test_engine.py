@@ -6,12 +6,17 @@ import json
 import threading
 import time
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
 from icestream.config import EngineSettings, Home
 from icestream.engine import Engine
 from icestream.errors import IcestreamError, LakeError, SqlError
+from icestream.plan.query import bind_query
+from icestream.runtime.query import frame_of
+from icestream.sql import parse
+from icestream.sql.statements import Select
 from tests.engine import await_condition, column, lake, lake_table
 from tests.spark_session import spark  # noqa: F401
 
@@ -41,6 +46,7 @@ class Stage:
             EngineSettings(**settings),
             self.notices.append,
             application=self.application,
+            allow_paths=["/"],
         )
 
     def home(self, name: str = "home") -> Path:
@@ -269,9 +275,17 @@ def test_a_wrong_statement_changes_nothing(stage: Stage) -> None:
 def test_metadata_stays_bounded_and_small_files_are_merged(stage: Stage) -> None:
     with stage.engine(retained_snapshots=5, merge_small_files_at=8) as engine:
         engine.execute(stage.source("t", "TABLE") + sink("k", "SELECT id FROM t"))
-        for _ in range(34):
+        for number in range(34):
             stage.write(2)
             once(engine)
+            if number == 2:  # a query that takes long
+                (select,) = parse("SELECT id FROM t", "", {})
+                assert isinstance(select, Select)
+                node = bind_query(select.query, engine.catalog.names().relation)
+                frame = frame_of(node, engine.catalog, engine.spark)
+            if number == 28:
+                assert sorted(row.id for row in frame.collect()) == list(range(6))
+                del frame
     for name in ("public.t", "out.k", "icestream.epochs"):
         table = lake_table(stage.home(), name)
         assert len(table.snapshots()) <= 5 + 10 + 10, name
@@ -321,3 +335,30 @@ def test_values_mean_the_same_everywhere(stage: Stage, monkeypatch: pytest.Monke
     assert [None if v is None else str(v) for v in row] == [
         "2026-01-01 10:00:00+00:00", "2026-01-01 12:00:00", "01:02:03", "1 day 02:03:04", "1.5", "100", "1.50", None,
     ]  # fmt: skip
+
+
+def test_files_stay_inside_the_home_and_the_allowed_directories(stage: Stage) -> None:
+    outside = stage.root / "outside"
+    outside.mkdir()
+    (outside / "x.json").write_text('{"id": 1000, "name": "outside"}\n')
+    (stage.input / "link.json").symlink_to(outside / "x.json")
+    stage.write(3)
+    name = '"a b. c$é"'
+    before = set(stage.root.iterdir())
+    with Engine(
+        Home.at(stage.home()), application=stage.application, allow_paths=[stage.input]
+    ) as engine:
+        engine.execute(stage.source(name, kind="TABLE"))
+        once(engine)
+        assert engine.execute(f"SELECT count(*), max(id) FROM {name}")[0].rows == [(3, 2)]
+        with pytest.raises(IcestreamError, match="--allow-path"):
+            engine.execute(
+                f"CREATE SINK k FROM {name} WITH (connector = 'iceberg', type = 'append-only', "
+                f"catalog.type = 'storage', warehouse.path = '{outside}', table.name = 'k', "
+                "create_table_if_not_exists = 'true', force_append_only = 'true')"
+            )
+    assert set(stage.root.iterdir()) - before <= {stage.home()}
+    warehouse = stage.home() / "lake" / "warehouse"
+    (table,) = lake(stage.home()).list_tables("public")
+    location = urlsplit(lake(stage.home()).load_table(table).location())
+    assert Path(location.path).resolve().is_relative_to(warehouse)

@@ -25,7 +25,7 @@ def once(engine: Engine) -> None:
 
 def test_datagen(tmp_path, spark) -> None:  # noqa: F811
     script = (EXAMPLES / "datagen" / "pipeline.sql").read_text()
-    with Engine(Home.at(tmp_path), application=spark) as engine:
+    with Engine(Home.at(tmp_path), application=spark, allow_paths=["/"]) as engine:
         engine.execute(script)
         once(engine)
         once(engine)
@@ -50,7 +50,9 @@ def test_files_to_iceberg(tmp_path, spark) -> None:  # noqa: F811
     shutil.copytree(EXAMPLES / "files-to-iceberg" / "data", data)
     script = (EXAMPLES / "files-to-iceberg" / "pipeline.sql").read_text()
     home = tmp_path / "home"
-    with Engine(Home.at(home), application=spark, env={"DATA": str(data)}) as engine:
+    with Engine(
+        Home.at(home), application=spark, env={"DATA": str(data)}, allow_paths=["/"]
+    ) as engine:
         engine.execute(script)
         once(engine)
         ((line, reason),) = engine.execute('SELECT "offset", reason FROM dead_letters.sales')[

@@ -276,11 +276,13 @@ def test_a_replacement_that_is_cut_short_is_completed_at_the_next_start(
     script = "CREATE TABLE t (id INT PRIMARY KEY, k INT, v INT); INSERT INTO t SELECT i AS id, i % 3 AS k, i AS v FROM generate_series(1, 30) AS g(i); FLUSH;"
     with monkeypatch.context() as patched:
         patched.setattr("icestream.faults.reach", cut)
-        with Engine(Home.at(home), EngineSettings(), application=spark) as engine:
+        with Engine(
+            Home.at(home), EngineSettings(), application=spark, allow_paths=["/"]
+        ) as engine:
             engine.execute(script + SUMS + "; FLUSH")
             with pytest.raises(KeyboardInterrupt):
                 engine.execute(HALVES)
-    with Engine(Home.at(home), EngineSettings(), application=spark) as engine:
+    with Engine(Home.at(home), EngineSettings(), application=spark, allow_paths=["/"]) as engine:
         (found,) = engine.execute("SELECT * FROM sums")
         assert sorted(found.rows) == halves(range(1, 31))
         engine.execute("INSERT INTO t VALUES (31, 1, 31); FLUSH")

@@ -57,7 +57,9 @@ def test_rows_of_files_end_as_in_a_dictionary(
         lines = [json.dumps(dict(zip(COLUMNS, row, strict=True))) for row in rows]
         (folder / f"{epoch}.tmp").write_text("\n".join(lines) + "\n")
         (folder / f"{epoch}.tmp").rename(folder / f"{epoch}.json")
-        with Engine(Home.at(home), EngineSettings(), application=spark) as engine:
+        with Engine(
+            Home.at(home), EngineSettings(), application=spark, allow_paths=["/"]
+        ) as engine:
             engine.execute(script)
             engine.run(threading.Event(), once=True)
             for rule, model in models.items():

@@ -115,7 +115,7 @@ class Place:
 @pytest.fixture
 def place(tmp_path: Path, spark: SparkSession) -> Iterator[Place]:  # noqa: F811
     home = tmp_path / "home"
-    with Engine(Home.at(home), EngineSettings(), application=spark) as engine:
+    with Engine(Home.at(home), EngineSettings(), application=spark, allow_paths=["/"]) as engine:
         yield Place(engine.spark, home)
 
 

@@ -30,7 +30,10 @@ pytestmark = pytest.mark.spark
 def serving(home: Path, spark: SparkSession, epoch_interval: float = 0.2) -> Iterator[str]:
     """A server on a home, and how to reach it."""
     with Engine(
-        Home.at(home), EngineSettings(epoch_interval=epoch_interval), application=spark
+        Home.at(home),
+        EngineSettings(epoch_interval=epoch_interval),
+        application=spark,
+        allow_paths=["/"],
     ) as engine:
         service = Service(engine)
         service.start()

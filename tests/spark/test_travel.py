@@ -88,7 +88,7 @@ def test_every_version_of_a_history(spark: SparkSession, tmp_path: Path) -> None
             errors.Error, match=f"has no version of 20.*; the oldest .* is {oldest} of"
         ):
             client.execute("SELECT * FROM t FOR SYSTEM_TIME AS OF now() - interval '1 day'")
-        with pytest.raises(errors.Error, match="is not a moment"):
+        with pytest.raises(errors.Error, match="invalid input syntax"):
             client.execute("SELECT * FROM t FOR SYSTEM_TIME AS OF 'yesterday evening'")
 
 
@@ -199,7 +199,7 @@ def test_sinks_and_iceberg_sources_have_versions_too(spark: SparkSession, tmp_pa
 
 
 def test_columns_are_those_of_now(spark: SparkSession, tmp_path: Path) -> None:
-    with Engine(Home.at(tmp_path / "home"), application=spark) as engine:
+    with Engine(Home.at(tmp_path / "home"), application=spark, allow_paths=["/"]) as engine:
         engine.execute(
             "CREATE TABLE t (id INT, n INT, gone INT); INSERT INTO t VALUES (1, 2, 3); FLUSH"
         )

@@ -65,6 +65,7 @@ class Stage:
             EngineSettings(**settings),
             self.notices.append,
             application=self.application,
+            allow_paths=["/"],
         )
 
     def send(self, **values: int) -> None:

@@ -54,7 +54,9 @@ def test_what_a_sink_may_stand_on(tmp_path, spark) -> None:  # noqa: F811
     for number, epoch in enumerate(epochs):
         lines = [json.dumps(dict(zip(("id", "name", "n"), row, strict=True))) for row in epoch]
         (folder / f"{number}.json").write_text("\n".join(lines) + "\n")
-        with Engine(Home.at(home), EngineSettings(), application=spark) as engine:
+        with Engine(
+            Home.at(home), EngineSettings(), application=spark, allow_paths=["/"]
+        ) as engine:
             engine.execute(script)
             engine.run(threading.Event(), once=True)
 
@@ -79,7 +81,9 @@ def test_a_sink_that_does_not_change_writes_nothing(tmp_path, spark) -> None:  #
     script += sink("few", "AS SELECT id FROM state WHERE n > 100", "primary_key = 'id',")
     for number in range(2):
         (folder / f"{number}.json").write_text('{"id": 1, "name": "x", "n": 5}\n')
-        with Engine(Home.at(home), EngineSettings(), application=spark) as engine:
+        with Engine(
+            Home.at(home), EngineSettings(), application=spark, allow_paths=["/"]
+        ) as engine:
             engine.execute(script)
             engine.run(threading.Event(), once=True)
     table = lake_table(home, "out.few")
@@ -105,7 +109,7 @@ def test_tables_that_cannot_be_upserted_into(
 ) -> None:
     folder, home = tmp_path / "input", tmp_path / "home"
     folder.mkdir()
-    with Engine(Home.at(home), EngineSettings(), application=spark) as engine:
+    with Engine(Home.at(home), EngineSettings(), application=spark, allow_paths=["/"]) as engine:
         engine.execute(SCRIPT.format(input=folder))
         engine.open()
         Lake(engine.spark).create_namespace(("lake", "out"))
@@ -123,7 +127,7 @@ def test_a_required_column_says_so_when_there_is_no_value(tmp_path, spark) -> No
     folder, home = tmp_path / "input", tmp_path / "home"
     folder.mkdir()
     (folder / "0.json").write_text('{"id": 1, "n": 5}\n')
-    with Engine(Home.at(home), EngineSettings(), application=spark) as engine:
+    with Engine(Home.at(home), EngineSettings(), application=spark, allow_paths=["/"]) as engine:
         engine.execute(SCRIPT.format(input=folder))
         engine.open()
         Lake(engine.spark).create_namespace(("lake", "out"))

@@ -61,7 +61,12 @@ class Stage:
         return self.root / "home"
 
     def engine(self, home: str = "home") -> Engine:
-        return Engine(Home.at(self.root / home), EngineSettings(), application=self.application)
+        return Engine(
+            Home.at(self.root / home),
+            EngineSettings(),
+            application=self.application,
+            allow_paths=["/"],
+        )
 
     def write(self, rows: Iterable[dict[str, Any]]) -> None:
         file = self.input / f"{self.files:06}.json"

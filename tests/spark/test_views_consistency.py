@@ -78,7 +78,9 @@ def test_no_reader_sees_money_come_or_go(spark: SparkSession, tmp_path: Path) ->
     feed = Feed(tmp_path, "transfers", ("id", "source", "target", "amount"), keyed=True)
     home = Home.at(tmp_path / "home")
     stop, epochs, failed = threading.Event(), [0], list[BaseException]()
-    with Engine(home, EngineSettings(epoch_interval=0.05), application=spark) as engine:
+    with Engine(
+        home, EngineSettings(epoch_interval=0.05), application=spark, allow_paths=["/"]
+    ) as engine:
         engine.execute(
             "CREATE TABLE transfers (id INT PRIMARY KEY, source INT, target INT, amount NUMERIC(12, 2)) "
             f"{feed.clause};{VIEWS}"
@@ -95,7 +97,7 @@ def test_no_reader_sees_money_come_or_go(spark: SparkSession, tmp_path: Path) ->
         thread = threading.Thread(target=run)
         thread.start()
         looks = 0
-        with Engine(home, EngineSettings(), application=spark) as reader:
+        with Engine(home, EngineSettings(), application=spark, allow_paths=["/"]) as reader:
             try:
                 while epochs[-1] < ROUNDS and thread.is_alive():
                     feed.write(bank.some())

@@ -170,10 +170,12 @@ def test_connectors_of_the_documentation_take_their_options(tmp_path) -> None:
     from icestream.catalog.catalog import Catalog
     from icestream.catalog.store import Store
     from icestream.config import Home
+    from icestream.file_access import FileAccess
 
     bound = 0
     for place, text in SQL:
-        catalog = Catalog(Store(Home.at(tmp_path / str(bound))), ENVIRONMENT)
+        home = Home.at(tmp_path / str(bound))
+        catalog = Catalog(Store(home), ENVIRONMENT, FileAccess.of(home.root, ["/"]))
         for statement in parse(text, place, ENVIRONMENT):
             if isinstance(statement, st.CreateSecret | st.CreateSource | st.CreateTable):
                 catalog.learn(catalog.examine(statement))
@@ -189,7 +191,7 @@ def test_examples_bind(path: Path, tmp_path) -> None:
     from icestream.config import Home
     from icestream.engine import Engine
 
-    with Engine(Home.at(tmp_path), env=ENVIRONMENT) as engine:
+    with Engine(Home.at(tmp_path), env=ENVIRONMENT, allow_paths=["/"]) as engine:
         changes = engine.plan(path.read_text(), str(path))
     assert changes
 

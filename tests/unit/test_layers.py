@@ -13,10 +13,13 @@ import icestream
 
 ROOT = Path(icestream.__file__).parent
 ORDER = [
+    "secrecy",
     "errors",
     "types",
     "config",
+    "file_access",
     "faults",
+    "interrupts",
     "result",
     "sql",
     "functions",

@@ -26,11 +26,13 @@ def decode(
     """Decode a batch: with `fast`, which gives None for a block it cannot decide, else with `record`.
 
     `record` gives the values of one payload in the order of the fields, or raises ValueError with the reason.
+    No payload stops a stream: any exception of `fast` sends the block the careful way, any exception of `record`
+    makes the payload a dead letter.
     """
     parts: list[Decoded] = []
 
     def block(some: pa.BinaryArray) -> None:
-        columns = fast(some) if fast is not None and not some.null_count else None
+        columns = _attempt(fast, some) if fast is not None and not some.null_count else None
         if columns is not None:
             parts.append(Decoded(columns, None))
         elif fast is None or len(some) <= SMALL:
@@ -52,6 +54,13 @@ def decode(
     return Decoded(columns, pa.concat_arrays(errors))
 
 
+def _attempt(fast: Fast, payloads: pa.BinaryArray) -> list[pa.Array] | None:
+    try:
+        return fast(payloads)
+    except Exception:  # the careful way finds the culprit and its reason
+        return None
+
+
 def one_by_one(payloads: pa.BinaryArray, fields: tuple[FieldSpec, ...], record: Record) -> Decoded:
     """The careful way: each payload by itself."""
     rows: list[Sequence[Any]] = []
@@ -63,7 +72,7 @@ def one_by_one(payloads: pa.BinaryArray, fields: tuple[FieldSpec, ...], record: 
                 raise ValueError("the payload is NULL")
             rows.append(record(payload))
             errors.append(None)
-        except (ValueError, RecursionError) as error:
+        except Exception as error:
             rows.append(empty)
             errors.append(_reason(error))
     columns = [_column([row[i] for row in rows], field, errors) for i, field in enumerate(fields)]
@@ -76,11 +85,11 @@ def _column(items: list[Any], field: FieldSpec, errors: list[str | None]) -> pa.
     type = arrow_type(field.type)
     try:
         return pa.array(items, type)
-    except (pa.ArrowException, ValueError, OverflowError, TypeError):
+    except Exception:
         for index, item in enumerate(items):
             try:
                 pa.array([item], type)
-            except (pa.ArrowException, ValueError, OverflowError, TypeError):
+            except Exception:
                 items[index] = None
                 errors[index] = errors[index] or f"{field.name}: not a valid {field.type}"
         return pa.array(items, type)
@@ -94,5 +103,13 @@ def text_of(payload: bytes) -> str:
         raise ValueError("the payload is not UTF-8") from None
 
 
+MAX_REASON = 1000
+"""Characters of a reason that are kept."""
+
+
 def _reason(error: Exception) -> str:
-    return "nested too deeply" if isinstance(error, RecursionError) else str(error)
+    """The reason of a dead letter: always text that UTF-8 can hold."""
+    if isinstance(error, RecursionError):
+        return "nested too deeply"
+    kind = "" if isinstance(error, ValueError) else f"{type(error).__name__}: "
+    return f"{kind}{error}"[:MAX_REASON].encode(errors="replace").decode()

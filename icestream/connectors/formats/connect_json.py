@@ -11,7 +11,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from decimal import Context, Decimal
+from decimal import MAX_EMAX, MAX_PREC, MIN_EMIN, Context, Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 
 from icestream import types as t
 from icestream.connectors.formats import values
+from icestream.connectors.formats.decimals import from_unscaled, to_numeric
 from icestream.connectors.formats.json_fast import Reader, finish, one_by_one, plain_reader
 
 Schema = Mapping[str, Any]
@@ -28,8 +29,11 @@ _CONNECT, _DEBEZIUM = "org.apache.kafka.connect.data.", "io.debezium.time."
 _DECIMAL = _CONNECT + "Decimal"
 _VARIABLE = "io.debezium.data.VariableScaleDecimal"
 _DAY = 86_400_000_000
-_EXACT = Context(prec=1000)
+_EXACT = Context(prec=MAX_PREC, Emax=MAX_EMAX, Emin=MIN_EMIN)
 _MAX_SCALE = 16_383  # PostgreSQL's
+_MAX_DIGITS = 131_072  # before the point, likewise
+_MAX_BYTES = 61_500
+"""Bytes of a number's digits: as many as PostgreSQL's longest has. Converting more takes time."""
 _OPENING = re.compile(r'\s*\{\s*"schema"\s*:\s*')
 _MIDDLE = re.compile(r'\s*,\s*"payload"\s*:\s*')
 
@@ -67,12 +71,13 @@ def opening(payload: bytes) -> tuple[bytes, Schema] | None:
         found = _OPENING.match(text)
         if found is None:
             return None
-        schema, end = json.JSONDecoder().raw_decode(text, found.end())
+        _, end = json.JSONDecoder().raw_decode(text, found.end())
         middle = _MIDDLE.match(text, end)
-        if middle is None or unwrap({"schema": schema, "payload": None})[1] is None:
+        if middle is None:
             return None
-        return text[: middle.end()].encode(), schema
-    except (ValueError, RecursionError):
+        _, schema = unwrap(values.parse(f"{text[: middle.end()]}null}}"))
+        return None if schema is None else (text[: middle.end()].encode(), schema)
+    except Exception:  # any JSON can stand where a schema should be
         return None
 
 
@@ -86,7 +91,9 @@ def strip(payloads: pa.BinaryArray, prefix: bytes) -> pa.BinaryArray | None:
 
 def may_be_wrapped(payloads: pa.BinaryArray) -> bool:
     """Whether one of the payloads may be {"schema": …, "payload": …}."""
-    return bool(pc.any(pc.match_substring(payloads, 'payload"')).as_py())
+    if pc.any(pc.match_substring(payloads, 'payload"')).as_py():
+        return True
+    return bool(pc.any(pc.match_substring_regex(payloads, r"\\u00[67]")).as_py())
 
 
 def child(schema: Schema | None, name: str) -> Schema | None:
@@ -112,9 +119,10 @@ def _semantic(schema: Schema | None) -> str | None:
 
 
 def _scale(schema: Schema | None) -> int:
+    scale = (_part(schema, "parameters") or {}).get("scale", 0)
     try:
-        return int((_part(schema, "parameters") or {}).get("scale", 0))
-    except (TypeError, ValueError):
+        return int(scale) if isinstance(scale, str | int) else 0
+    except ValueError:
         return 0
 
 
@@ -239,11 +247,18 @@ def _number(value: Any, type: t.Type, schema: Schema | None, reading: Reading) -
 def _unscaled(value: Any, scale: Any) -> Decimal:
     if not _whole(scale) or abs(scale) > _MAX_SCALE:
         raise ValueError(f"{values.show(scale)} is not a valid scale")
-    return Decimal(int.from_bytes(_base64(value), "big", signed=True)).scaleb(-scale, _EXACT)
+    raw = _base64(value)
+    if len(raw) > _MAX_BYTES:
+        raise ValueError(f"{values.show(value)} has too many digits")
+    return Decimal(int.from_bytes(raw, "big", signed=True)).scaleb(-scale, _EXACT)
 
 
 def _plain_text(plain: values.Convert, value: Any) -> Any:
-    return format(value, "f") if isinstance(value, Decimal) else plain(value)
+    if not isinstance(value, Decimal):
+        return plain(value)
+    if value.adjusted() > _MAX_DIGITS or int(value.as_tuple().exponent) < -_MAX_SCALE:
+        raise ValueError(f"{values.show(value)} is out of range")
+    return format(value, "f")
 
 
 def _base64(value: Any) -> bytes:
@@ -329,6 +344,8 @@ def _decimals(
     column: pa.StringArray, type: t.NumericType, scale: int, convert: values.Convert
 ) -> pa.Array:
     """Decimals out of base64: Arrow keeps them as the same integers, only of 16 bytes and the other way round."""
+    if scale != type.scale:
+        return from_unscaled(map(_unscaled_integer, column.to_pylist()), scale, type)
     parts = []
     for text in column.to_pylist():
         raw = b"\0" if text is None else binascii.a2b_base64(text, strict_mode=True)
@@ -337,4 +354,10 @@ def _decimals(
         parts.append(raw[::-1].ljust(16, b"\xff" if raw[0] & 0x80 else b"\0"))
     buffers = [column.is_valid().buffers()[1], pa.py_buffer(b"".join(parts))]
     wide = pa.Array.from_buffers(pa.decimal128(38, scale), len(column), buffers)
-    return finish(wide, type, None)
+    return to_numeric(wide, type)
+
+
+def _unscaled_integer(text: str | None) -> int | None:
+    if text is None:
+        return None
+    return int.from_bytes(binascii.a2b_base64(text, strict_mode=True), "big", signed=True)

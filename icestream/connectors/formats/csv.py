@@ -16,6 +16,9 @@ import pyarrow.compute as pc
 from icestream import types as t
 from icestream.connectors.formats import Decoded, FieldSpec, blocks, check_not_null, values
 
+MISFIT = b"\n\xff\xff"
+"""Between a file's record that does not fit the file's header, and the reason. It is not UTF-8, as no record is."""
+
 
 @dataclass(frozen=True)
 class CsvDecoder:
@@ -64,7 +67,10 @@ class Careful:
 
     def record(self, payload: bytes) -> Sequence[Any]:
         """The values of the payload's fields, or ValueError with the reason."""
-        items = split(blocks.text_of(payload), self.delimiter)
+        record, misfit, reason = payload.partition(MISFIT)
+        if misfit:
+            raise ValueError(reason.decode(errors="replace"))
+        items = split(blocks.text_of(record), self.delimiter)
         if len(items) != len(self.fields):
             raise ValueError(f"{len(items)} fields where {len(self.fields)} are declared")
         row = []

@@ -113,7 +113,15 @@ class Unavailable:
         return written if type == t.VARCHAR else (*written, self.base64)
 
     def stands_for(self, value: Any, type: t.Type) -> bool:
-        """Whether a value says nothing but that it did not change."""
+        """Whether a value says nothing but that it did not change, or a part of it does: no part can be kept alone."""
+        match type, value:
+            case t.StructType(fields=fields), dict():
+                picked = values.pick(value, [(f.name, lambda v: v) for f in fields])
+                if any(self.stands_for(picked[f.name], f.type) for f in fields):
+                    return True
+            case t.ArrayType(element=element), list() if _is_nested(element):
+                if any(self.stands_for(item, element) for item in value):
+                    return True
         match value:
             case str():
                 return value in self.texts(type)
@@ -124,6 +132,10 @@ class Unavailable:
             case dict():
                 return value == {self.text: self.text}
         return False
+
+
+def _is_nested(type: t.Type) -> bool:
+    return isinstance(type, t.StructType | t.ArrayType)
 
 
 class Careful:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from icestream import types as t
 from icestream.connectors.formats import FieldSpec, values
 from icestream.connectors.formats import connect_json as connect
 from icestream.connectors.formats.debezium import DebeziumDecoder, Unavailable
-from icestream.connectors.formats.json_fast import REFUSED, Columns, read_block
+from icestream.connectors.formats.json_fast import Columns, read_block
 from icestream.lake.fold import DELETE, UPSERT
 
 SAMPLES = 50  # records that are looked at for a value of every column
@@ -37,10 +37,7 @@ class Fast:
             if prefix not in self.shapes:
                 self.shapes[prefix] = shape(self.decoder, prefix, schema, payloads)
         found = self.shapes[prefix]
-        try:
-            return found.decode(payloads) if found is not None else None
-        except REFUSED:
-            return None
+        return found.decode(payloads) if found is not None else None
 
 
 @dataclass(frozen=True)
@@ -51,11 +48,19 @@ class Shape:
     prefix: bytes
     row: Columns
     source: Columns | None
+    same_keys: bool = True
+    """Whether the schema says the same of the key before and after."""
 
     def decode(self, payloads: pa.BinaryArray) -> list[pa.Array] | None:
-        """The columns and the marks, or None; may raise one of REFUSED, too."""
+        """The columns and the marks, or None where only the careful way is right."""
         events = connect.strip(payloads, self.prefix)
-        found = None if events is None else read_block(events, self._schema())
+        if events is None:
+            return None
+        return self.row.attempt(lambda row: replace(self, row=row)._decode(events))
+
+    def _decode(self, events: pa.BinaryArray) -> list[pa.Array] | None:
+        """The same; may raise one of REFUSED, too."""
+        found = read_block(events, self._schema(), self._max_scale())
         if found is None:
             return None
         texts, data, table = found
@@ -76,6 +81,8 @@ class Shape:
         read, unset = told
         if self._key_ordinals():
             before = table.column("before").combine_chunks()
+            if not self.same_keys and before.null_count < len(before):
+                return None
             if before.null_count < len(before) or some:
                 old = dict(zip(self._key_ordinals(), before.flatten(), strict=True))
                 if any(_differ(op, before, c, read[i]) for i, c in old.items()):
@@ -90,6 +97,10 @@ class Shape:
             unset,
             *(pa.nulls(len(op), t.arrow_type(f.type)) for f in self.decoder.keys),
         ]
+
+    def _max_scale(self) -> int | None:
+        scales = (c.max_scale() for c in (self.row, self.source) if c is not None)
+        return min((s for s in scales if s is not None), default=None)
 
     def _schema(self) -> pa.Schema:
         row = self.row.schema()
@@ -120,7 +131,7 @@ class Shape:
                 if pc.any(mask).as_py():
                     masks[self.decoder.fields.index(field)] = mask
                     read[i] = pc.if_else(mask, None, column)
-            elif pa.types.is_list(column.type) and _may_be(unavailable, column):
+            elif _may_hold(unavailable, column):
                 return None
         return read, _lists(masks, len(read[0]))
 
@@ -149,7 +160,11 @@ def shape(
         return None
     if aside is not None and aside.keys != [f.name for f in wanted]:
         return None
-    return Shape(decoder, prefix, columns, aside)
+    before = connect.child(schema, "before")
+    same_keys = all(
+        connect.child(before, f.name) == connect.child(after, f.name) for f in decoder.keys
+    )
+    return Shape(decoder, prefix, columns, aside, same_keys)
 
 
 def _sampled(
@@ -181,17 +196,24 @@ def _sampled(
 def _differ(op: pa.Array, before: pa.Array, old: pa.Array, new: pa.Array) -> bool:
     """Whether a key column of the row before is another one, or not there where it is needed."""
     update = pc.and_(pc.equal(op, "u"), before.is_valid())
-    other = pc.and_(update, pc.or_kleene(old.is_null(), pc.not_equal(old, new)))
+    other = pc.and_(update, pc.fill_null(pc.not_equal(old, new), True))
     missing = pc.and_(pc.equal(op, "d"), old.is_null())
     return bool(pc.any(pc.or_kleene(other, missing)).as_py())
 
 
-def _may_be(unavailable: Unavailable, column: pa.ListArray) -> bool:
-    """Whether an array may be the placeholder."""
-    if pa.types.is_string(column.type.value_type):
-        return bool(pc.any(pc.is_in(column.flatten(), pa.array(unavailable.items))).as_py())
-    size = pc.list_value_length(column)
-    return bool(pc.any(pc.equal(size, len(unavailable.raw))).as_py())
+def _may_hold(unavailable: Unavailable, column: pa.Array) -> bool:
+    """Whether a value may be the placeholder, or a part of it, at any depth."""
+    if pa.types.is_struct(column.type):
+        return any(_may_hold(unavailable, inner) for inner in column.flatten())
+    if pa.types.is_list(column.type):
+        size = pc.list_value_length(column)
+        if pc.any(pc.equal(size, len(unavailable.raw))).as_py():
+            return True
+        return _may_hold(unavailable, column.flatten())
+    if not pa.types.is_string(column.type):
+        return False
+    forms = {*unavailable.items, *unavailable.texts(t.BYTEA)}
+    return bool(pc.any(pc.is_in(column, pa.array(sorted(forms)))).as_py())
 
 
 def _lists(masks: dict[int, pa.BooleanArray], length: int) -> pa.ListArray:

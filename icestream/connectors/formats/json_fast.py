@@ -11,15 +11,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as pj
 
 from icestream import types as t
 from icestream.connectors.formats import FieldSpec, values
+from icestream.connectors.formats.decimals import to_numeric
 
 _TOP_LEVEL_NULL = re.compile(rb"}\s*null")  # Arrow's reader crashes on it
 _NOT_A_NUMBER = re.compile(
@@ -29,7 +31,12 @@ _LONG_NUMBER = re.compile(rb"[0-9]{%d}" % values.MAX_DIGITS)
 _LETTER = re.compile(rb"\\u(?:00[4-7]|212[aA])")  # an escape that may hide a letter of a key
 _KELVIN = "\u212a".encode()  # its lower case is k
 _BLANKS = " \t\r\n"
-_WIDE = pa.decimal128(38, 18)
+_WIDE = pa.decimal256(38, 38)
+"""Holds every number of at most 38 digits at a scale of 38; see `_read_type`."""
+_MANTISSA = re.compile(rb'(?:^|[:,\[\s"])[+-]?[0-9]*(?:\.([0-9]*))?$')
+_EXPONENT = re.compile(rb'-([0-9]+)[\s,}\]"]')
+_HIDDEN_NUMBER = re.compile(rb"\\u00(?:2[bBdDeE]|3[0-9]|45|65)")
+_MAX_NUMBER = 100  # characters on either side of an exponent's mark that are looked at
 _DAYS = (-719_162, 2_932_896)  # the years 1 to 9999
 REFUSED = (pa.ArrowException, ValueError, OverflowError)
 """What reading a block raises where only the careful way is right."""
@@ -41,15 +48,26 @@ class Reader:
 
     type: pa.DataType
     finish: Callable[[pa.Array], pa.Array]
+    wide: Reader | None = None
+    """A slower reader, which also reads numbers of more digits."""
+
+    @property
+    def max_scale(self) -> int | None:
+        """The largest scale of a number that Arrow reads right here; None: no numerics are read."""
+        if not pa.types.is_decimal(self.type):
+            return None
+        return 76 if self.type == _WIDE else 38
 
 
-@dataclass(frozen=True)
+@dataclass
 class Columns:
     """The columns of objects that look like a sample: the key of each there, and its reader."""
 
     fields: tuple[FieldSpec, ...]
     keys: list[str]
     readers: list[Reader]
+    needs_wide: bool = False
+    """Set by the first block that only the wide readers could read: the next blocks begin with them."""
 
     @classmethod
     def like(
@@ -80,15 +98,38 @@ class Columns:
 
     def decode(self, payloads: pa.BinaryArray) -> list[pa.Array] | None:
         """The columns of payloads that are such objects, or None where only the careful way is right."""
-        try:
-            found = read_block(payloads, pa.schema(self.schema()))
+
+        def read(columns: Columns) -> list[pa.Array] | None:
+            found = read_block(payloads, pa.schema(columns.schema()), columns.max_scale())
             if found is None:
                 return None
             texts, data, table = found
-            read = [column.combine_chunks() for column in table.columns]
-            return None if self.respelled(texts, data, read) else self.finish(read)
-        except REFUSED:
+            arrays = [column.combine_chunks() for column in table.columns]
+            return None if columns.respelled(texts, data, arrays) else columns.finish(arrays)
+
+        return self.attempt(read)
+
+    def attempt(self, read: Callable[[Columns], list[pa.Array] | None]) -> list[pa.Array] | None:
+        """What `read` gives for these readers, or for the wide ones where it raises; None where both raise."""
+        wide = self.widened()
+        for columns in (self, wide) if wide and not self.needs_wide else (wide or self,):
+            try:
+                found = read(columns)
+            except REFUSED:
+                continue
+            self.needs_wide = columns is wide and found is not None
+            return found
+        return None
+
+    def widened(self) -> Columns | None:
+        """The same columns with wide readers; None where no reader has another."""
+        if not any(r.wide for r in self.readers):
             return None
+        return replace(self, readers=[r.wide or r for r in self.readers])
+
+    def max_scale(self) -> int | None:
+        """The largest scale of a number that all numeric readers read right; None: there are none."""
+        return min((s for r in self.readers if (s := r.max_scale) is not None), default=None)
 
     def respelled(self, texts: pa.StringArray, data: bytes, read: Sequence[pa.Array]) -> bool:
         """Whether an object may have a field under another spelling than the one that was read."""
@@ -111,11 +152,12 @@ class Columns:
 
 
 def read_block(
-    payloads: pa.BinaryArray, schema: pa.Schema | None
+    payloads: pa.BinaryArray, schema: pa.Schema | None, max_scale: int | None = None
 ) -> tuple[pa.StringArray, bytes, pa.Table] | None:
     """Payloads read by Arrow: their texts, those joined, and the table; None where Arrow may not be right.
 
-    Only the fields of the schema are read; without one, all fields with the types that Arrow finds.
+    Only the fields of the schema are read; without one, all fields with the types that Arrow finds. `max_scale`: raise
+    where a number has a larger scale, as Arrow reads beyond a table of its own then.
     """
     texts = _framed(payloads.cast(pa.string()))
     if texts is None:
@@ -124,6 +166,8 @@ def read_block(
     data = joined.to_pybytes()
     if _beyond_arrow(texts, data):
         return None
+    if max_scale is not None:
+        _check_scales(data, max_scale)
     table = pj.read_json(
         pa.BufferReader(joined),
         read_options=pj.ReadOptions(use_threads=False, block_size=joined.size + 1),
@@ -168,6 +212,19 @@ def _beyond_arrow(texts: pa.StringArray, data: bytes) -> bool:
     )
 
 
+def _check_scales(data: bytes, max_scale: int) -> None:
+    """Raise ArrowInvalid where a number with a negative exponent has a larger scale than that."""
+    if _has(data, b"\\u00") and _HIDDEN_NUMBER.search(data):
+        raise pa.ArrowInvalid("an escape that may be a part of a number")
+    letters = np.frombuffer(data, np.uint8)
+    minus = np.flatnonzero(letters[1:] == ord("-"))
+    for at in minus[(letters[minus] | 0x20) == ord("e")].tolist():
+        exponent = _EXPONENT.match(data, at + 1, at + _MAX_NUMBER)
+        mantissa = exponent and _MANTISSA.search(data[max(0, at - _MAX_NUMBER) : at])
+        if exponent and mantissa and len(mantissa[1] or b"") + int(exponent[1]) > max_scale:
+            raise pa.ArrowInvalid("a number of a large scale")
+
+
 def _has(data: bytes, word: bytes) -> bool:
     """Whether the word occurs; its first letter alone is looked for first, which is much faster where it is rare."""
     return word[:1] in data and word in data
@@ -197,10 +254,22 @@ def plain_reader(type: t.Type, sample: Any, numbers: str) -> Reader | None:
     """The reader of a column whose values mean what `values.converter` says; None where Arrow cannot read them."""
     read = _read_type(type, sample, numbers)
     unit = values.NUMBERS[numbers]
-    return None if read is None else Reader(read, lambda column: finish(column, type, unit))
+    if read is None:
+        return None
+
+    def convert(column: pa.Array) -> pa.Array:
+        return finish(column, type, unit)
+
+    has_wide = isinstance(type, t.NumericType) and read != _WIDE
+    return Reader(read, convert, Reader(_WIDE, convert) if has_wide else None)
 
 
 def _read_type(type: t.Type, sample: Any, numbers: str) -> pa.DataType | None:
+    """The type that Arrow is to read.
+
+    Arrow moves a decimal to the type's scale without a check for overflow. So the digits that it accepts (the
+    precision) and the zeros that it appends (at most the scale) must fit: 38 digits in 128 bits, 76 in 256.
+    """
     match type:
         case t.BOOLEAN | t.SMALLINT | t.INTEGER | t.BIGINT | t.DOUBLE | t.VARCHAR:
             return t.arrow_type(type)
@@ -213,8 +282,8 @@ def _read_type(type: t.Type, sample: Any, numbers: str) -> pa.DataType | None:
             return pa.int64() if counted else t.arrow_type(type)
         case t.DATE | t.TIME:
             return pa.int64() if isinstance(sample, int) else pa.string()
-        case t.NumericType():
-            return _WIDE
+        case t.NumericType(scale=scale):
+            return _WIDE if scale == 38 else pa.decimal128(38 - scale, scale)
         case t.ArrayType(element=element):
             inner = _read_type(element, None, numbers)
             return pa.list_(inner) if inner == t.arrow_type(element) else None
@@ -230,11 +299,14 @@ def finish(column: pa.Array, type: t.Type, unit: int | None) -> pa.Array:
     """From the type Arrow read to the column's own; raises ArrowInvalid where values do not fit."""
     target = t.arrow_type(type)
     match type:
-        case t.NumericType(scale=scale):
-            return pc.round(column, scale, "half_towards_infinity").cast(target)
+        case t.NumericType():
+            return to_numeric(column, type)
+        case t.DOUBLE:
+            if pc.any(pc.is_inf(column)).as_py():  # Arrow's reading of 1.8e308
+                raise pa.ArrowInvalid("out of range for double precision")
         case t.REAL:
             narrow = column.cast(target)
-            if pc.any(pc.and_(pc.is_inf(narrow), pc.is_finite(column))).as_py():
+            if pc.any(pc.is_inf(narrow)).as_py():
                 raise pa.ArrowInvalid("out of range for real")
             return narrow
         case t.DATE:

@@ -37,15 +37,18 @@ MICROSECONDS = (-62_135_596_800_000_000, 253_402_300_799_999_999)
 """The years 1 to 9999."""
 
 _WHOLE = re.compile(r"[+-]?[0-9]+")
-_DECIMAL = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,9})?")
-_BRACKETS = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[\[\]{}]', re.DOTALL)
+# Possessive: each pattern reads a text once, however long and however malformed it is.
+_DECIMAL = re.compile(
+    r"[+-]?(?:[0-9]++(?:\.[0-9]*+)?|\.[0-9]++)(?:[eE][+-]?(?:0*+[1-9][0-9]{0,8}|0++))?"
+)
+_BRACKETS = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)|[\[\]{}]', re.DOTALL)
 
 
 def parse(text: str) -> Any:
-    """A JSON text as Python values: integers as int, all other numbers as Decimal; ValueError if it is none."""
+    """A JSON text as Python values: integers as int, all other numbers (-0 too) as Decimal; ValueError if it is none."""
     if len(text) > MAX_DEPTH and text.count("[") + text.count("{") > MAX_DEPTH:
         _check_depth(text)
-    return json.loads(text, parse_float=_fraction, parse_constant=_constant)
+    return json.loads(text, parse_int=_integer, parse_float=_fraction, parse_constant=_constant)
 
 
 def _check_depth(text: str) -> None:
@@ -54,6 +57,14 @@ def _check_depth(text: str) -> None:
         depth += {"[": 1, "{": 1, "]": -1, "}": -1}.get(token[0], 0)
         if depth > MAX_DEPTH:
             raise ValueError("invalid JSON: nested too deeply")
+
+
+def _integer(text: str) -> int | Decimal:
+    if text == "-0":
+        return _MINUS_ZERO  # a double has one
+    if len(text) > MAX_DIGITS:
+        raise ValueError(f"invalid JSON: a number of more than {MAX_DIGITS} digits")
+    return int(text)
 
 
 def _fraction(text: str) -> Decimal:
@@ -218,11 +229,21 @@ def _instant(value: Any, type: t.Type, unit: int | None = None) -> int:
     return micros
 
 
-def _from_iso(text: str, type: t.Type) -> int:
+def clock_reading(text: str) -> int:
+    """Microseconds since 1970 of what a clock showed: the zone of the text is left aside."""
+    at = _parse_iso(text, t.TIMESTAMP)
+    return (at.replace(tzinfo=None) - _EPOCH) // _MICROSECOND
+
+
+def _parse_iso(text: str, type: t.Type) -> dt.datetime:
     try:
-        at = dt.datetime.fromisoformat(_iso(text.strip()))
+        return dt.datetime.fromisoformat(_iso(text.strip()))
     except ValueError:
         raise ValueError(f"{show(text)} is not a valid {type}") from None
+
+
+def _from_iso(text: str, type: t.Type) -> int:
+    at = _parse_iso(text, type)
     zone = at.utcoffset() or dt.timedelta(0)
     return (at.replace(tzinfo=None) - _EPOCH - zone) // _MICROSECOND
 
@@ -231,8 +252,8 @@ def _from_fraction(value: Decimal, unit: int | None) -> int:
     if value.adjusted() > 20:
         return MICROSECONDS[1] + 1
     if unit is None:
-        unit = next((factor for limit, factor in EPOCH_UNITS if abs(value) < limit), 1)
-    return int((value * unit).to_integral_value(ROUND_HALF_UP))
+        unit = next((factor for limit, factor in EPOCH_UNITS if value.copy_abs() < limit), 1)
+    return int(_EXACT.multiply(value, unit).to_integral_value(ROUND_HALF_UP))
 
 
 def _iso(text: str) -> str:
@@ -312,6 +333,8 @@ def mapping(key: Convert, value: Convert) -> Convert:
 
 def _plain_number(value: Decimal) -> str:
     text = format(value, "f")
+    if not value:
+        text = text.removeprefix("-")
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
@@ -359,3 +382,5 @@ _SCALARS: dict[t.Type, Convert] = {
     t.JSONB: to_jsonb, t.INTERVAL: _interval,
 }  # fmt: skip
 _CONTEXT = decimal.Context(prec=60)
+_EXACT = decimal.Context(prec=decimal.MAX_PREC, Emax=decimal.MAX_EMAX, Emin=decimal.MIN_EMIN)
+_MINUS_ZERO = Decimal("-0")

@@ -8,6 +8,7 @@ meanwhile go on with what they began with.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from datetime import UTC, datetime
 from threading import Lock
 from typing import Any
@@ -15,6 +16,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
+from icestream.functions.duckdb import SETTINGS
 from icestream.server.relations import tables
 from icestream.server.relations.catalog import catalog as catalog_of
 from icestream.server.relations.datatypes import duck
@@ -35,6 +37,7 @@ def _arrow(type: str) -> pa.DataType:
 
 
 _CONFIG: dict[str, str | bool | int | float | list[str]] = {
+    **SETTINGS,
     "threads": 1,  # relations are small: a thread a query, many queries at once
     "memory_limit": "1GB",
     "temp_directory": "",
@@ -42,18 +45,24 @@ _CONFIG: dict[str, str | bool | int | float | list[str]] = {
     "autoload_known_extensions": False,
 }
 
+Signal = Callable[[int, str], bool]
+"""Cancels the statement of a backend, or terminates the backend; whether there is one of that number."""
+
 _VIEW = re.compile(r"^VIEW (\w+)\.(\w+) AS\s(.*?);$", re.M | re.S)
 
 
 class SystemDatabase:
     """Holds the relations. Any number of threads may call `cursor`."""
 
-    def __init__(self) -> None:
+    def __init__(self, signal: Signal) -> None:
         self._lock = Lock()
         self._loaded: dict[str, list[object]] = {}
         """The parts of a model that each relation was made from."""
         self._started = datetime.now(UTC)
         self._connection = duckdb.connect(":memory:", config=_CONFIG)
+        self._connection.create_function(
+            "signal_backend", signal, ["INTEGER", "VARCHAR"], "BOOLEAN", side_effects=True
+        )
         self._enter(self._connection, Model(), Session())
         self._connection.execute(";\n".join(["BEGIN", *self._declarations(), "COMMIT"]))
         self._connection.execute("SET GLOBAL TimeZone = 'UTC'")

@@ -54,7 +54,13 @@ _TRANSLATIONS = (
     (r"^invalid perl operator", "", "2201B"),
     (r"^Interrupted", "canceling statement due to user request", "57014"),
 )
-_KINDS = {"Conversion Error": "22P02", "Parser Error": "42601", "Out of Memory Error": "53200"}
+_KINDS = {
+    "Conversion Error": "22P02", "Parser Error": "42601", "Syntax Error": "42601",
+    "Binder Error": "42601", "Catalog Error": "42704", "Not implemented Error": "0A000",
+    "Invalid Input Error": "22023", "Out of Range Error": "22003", "Mismatch Type Error": "42804",
+    "Permission Error": "42501", "Out of Memory Error": "53200", "Constraint Error": "22023",
+    "INTERNAL Error": "0A000", "Serialization Error": "0A000",
+}  # fmt: skip
 
 
 def translated(message: str) -> SystemQueryError:

@@ -103,6 +103,8 @@ FUNCTION current_catalog() RETURNS name AS getvariable('session').database;
 FUNCTION current_schema() RETURNS name AS (getvariable('session').schemas::VARCHAR[])[1];
 FUNCTION current_schemas(implicit__) RETURNS name[] AS CASE WHEN implicit__ THEN getvariable('session').path ELSE getvariable('session').schemas::VARCHAR[] END;
 FUNCTION pg_backend_pid() RETURNS int4 AS getvariable('session').pid;
+FUNCTION pg_cancel_backend(pid__) RETURNS bool AS signal_backend(pid__::INTEGER, 'cancel');
+FUNCTION pg_terminate_backend(pid__, timeout__ := 0) RETURNS bool AS signal_backend(pid__::INTEGER, 'terminate');
 FUNCTION set_config(name__, value__, local__) RETURNS text AS value__;
 FUNCTION pg_is_in_recovery() RETURNS bool AS false;
 FUNCTION pg_is_wal_replay_paused() RETURNS bool AS false;

@@ -175,6 +175,11 @@ class Activity:
     started: datetime | None = None
     state: str = "idle"
     query: str = ""
+    transaction_started: datetime | None = None
+    query_started: datetime | None = None
+    changed: datetime | None = None
+    wait_type: str | None = None
+    wait_event: str | None = None
 
 
 @dataclass(frozen=True)

@@ -273,6 +273,8 @@ def pg_stat_activity(catalog: Catalog) -> Iterator[Row]:
             "datid": databases.get(each.database, 0), "datname": each.database, "pid": each.pid,
             "usesysid": catalog.owners.get(each.user, 10), "usename": each.user,
             "application_name": each.application, "client_addr": each.client, "backend_start": each.started,
+            "xact_start": each.transaction_started, "query_start": each.query_started,
+            "state_change": each.changed, "wait_event_type": each.wait_type, "wait_event": each.wait_event,
             "state": each.state, "query": each.query, "backend_type": "client backend",
         }  # fmt: skip
 

@@ -12,7 +12,7 @@ from typing import Any
 import duckdb
 from sqlglot import exp
 
-from icestream.server.relations.database import SystemDatabase
+from icestream.server.relations.database import Signal, SystemDatabase
 from icestream.server.relations.datatypes import BUILT_IN, REGISTERED, from_duck, named, ours
 from icestream.server.relations.dialect import function_name, parse, type_name
 from icestream.server.relations.errors import SystemQueryError, translated
@@ -69,11 +69,15 @@ class SystemRelations:
     """
 
     def __init__(
-        self, model: Callable[[], Model], costly: Mapping[str, Callable[[], Any]] | None = None
+        self,
+        model: Callable[[], Model],
+        costly: Mapping[str, Callable[[], Any]] | None = None,
+        signal: Signal = lambda pid, what: False,
     ) -> None:
+        """`signal` does what pg_cancel_backend and pg_terminate_backend ask for."""
         self._model = model
         self._costly = costly or {}
-        self._database = SystemDatabase()
+        self._database = SystemDatabase(signal)
 
     def _current(self, sql: str) -> Model:
         named = {part for name in RESTLESS if name in sql for part in STORED[name][1]}

@@ -240,6 +240,8 @@ def test_a_kafka_sink_writes_json(home: Fixture, options: str) -> None:
 LATER = {
     "CREATE TABLE t (id INT PRIMARY KEY) FROM s TABLE 'x.y' ENGINE = iceberg": "CREATE TABLE … FROM source",
     "CREATE MATERIALIZED VIEW m AS SELECT id, now() AS t FROM s": "now()",
+    "CREATE MATERIALIZED VIEW m AS SELECT id, now() AS t FROM s WHERE to_timestamp(id) < now()": "now()",
+    "CREATE MATERIALIZED VIEW m AS SELECT a.id FROM s AS a LEFT JOIN s AS b ON a.id = b.id AND to_timestamp(a.id) < now() WHERE to_timestamp(a.id) < now()": "now()",
     "CREATE SOURCE p WITH (connector = 'postgres-cdc', hostname = 'h')": "postgres-cdc",
     f"{KAFKA_SINK} FORMAT UPSERT ENCODE AVRO (schema.registry = 'http://r') KEY ENCODE TEXT": "FORMAT UPSERT ENCODE AVRO of a kafka sink",
     f"{KAFKA_SINK} FORMAT PLAIN ENCODE JSON KEY ENCODE TEXT": "KEY ENCODE TEXT",

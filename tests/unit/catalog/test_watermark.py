@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from icestream.catalog.catalog import Catalog
+from icestream.catalog.graph import make_plan
 from icestream.catalog.objects import Object, Source, Table
 from icestream.catalog.store import Store
 from icestream.config import Home
@@ -132,3 +133,52 @@ def test_late_rows_without_a_watermark(tmp_path: Path) -> None:
 def test_late_rows_of_another_word(tmp_path: Path) -> None:
     with pytest.raises(SqlError, match="late_rows"):
         source(tmp_path, "ts TIMESTAMP, WATERMARK FOR ts AS ts", KEPT.replace("keep", "kepp"))
+
+
+CLICKS = f"CREATE SOURCE clicks (k INT, ts TIMESTAMP, WATERMARK FOR ts AS ts) {PLAIN}"
+CLOSED = "CREATE MATERIALIZED VIEW closed AS SELECT k, ts, window_start, window_end FROM TUMBLE(clicks, ts, INTERVAL '10 seconds') EMIT ON WINDOW CLOSE"
+
+
+def catalog(path: Path, *statements: str) -> Catalog:
+    """A home with those objects."""
+    made = Catalog(Store(Home.at(path)), {})
+    for statement in statements:
+        for parsed in parse(statement, "x.sql", {}):
+            made.learn(made.examine(parsed))
+    return made
+
+
+@pytest.mark.parametrize("column", ["window_start", "window_end", "date_trunc('minute', window_end)"])  # fmt: skip
+def test_a_view_over_one_that_shows_what_is_final_follows_the_same_column(
+    tmp_path: Path, column: str
+) -> None:
+    over = f"CREATE MATERIALIZED VIEW over AS SELECT {column} AS a, count(*) AS c FROM closed GROUP BY 1 EMIT ON WINDOW CLOSE"
+    catalog(tmp_path, CLICKS, CLOSED, over)
+
+
+def test_a_view_over_one_that_shows_what_is_final_cannot_follow_another_column(
+    tmp_path: Path,
+) -> None:
+    """A row of 00:03 shows when its window closes at 00:10: the watermark of ts has passed it then."""
+    over = "CREATE MATERIALIZED VIEW over AS SELECT ts, count(*) AS c FROM closed GROUP BY ts EMIT ON WINDOW CLOSE"
+    with pytest.raises(SqlError, match="no column says when a row is final") as caught:
+        catalog(tmp_path, CLICKS, CLOSED, over)
+    assert "closed shows its rows by window_end" in (caught.value.remedy or "")
+
+
+def test_the_right_side_of_a_temporal_join_holds_no_watermark_back(tmp_path: Path) -> None:
+    made = catalog(
+        tmp_path,
+        CLICKS,
+        f"CREATE TABLE prices (k INT, at TIMESTAMP, WATERMARK FOR at AS at) APPEND ONLY {PLAIN}",
+        "CREATE MATERIALIZED VIEW v AS SELECT c.ts, p.at FROM clicks AS c "
+        "LEFT JOIN prices FOR SYSTEM_TIME AS OF PROCTIME() AS p ON c.k = p.k EMIT ON WINDOW CLOSE",
+        "CREATE MATERIALIZED VIEW w AS SELECT c.ts, p.at FROM clicks AS c JOIN prices AS p ON c.ts = p.at EMIT ON WINDOW CLOSE",
+    )
+    tasks = make_plan(made).tasks
+    waited = {task.key.partition("#")[0]: set[str]() for task in tasks}
+    for task in tasks:
+        name = task.key.partition("#")[0]
+        waited[name] |= {k.partition("#")[0] for k in (*task.marks, *task.marked)}
+    assert waited["v"] == {"clicks", "v"}
+    assert waited["w"] == {"clicks", "prices", "w"}

@@ -12,7 +12,8 @@ import pytest
 
 from icestream import types as t
 from icestream.connectors.formats import FieldSpec, blocks
-from icestream.kafka_connect.records import Reading, RecordReader, _Careful
+from icestream.kafka_connect.inference import alterations, columns_of, describe
+from icestream.kafka_connect.records import Careful, Reading, RecordReader
 
 ORDER = (
     FieldSpec("id", t.BIGINT, True),
@@ -185,7 +186,7 @@ def test_the_fast_way_agrees_with_the_careful_one(seed: int) -> None:
     )
     payloads = pa.array([_bytes(v) for v in values], pa.binary())
     fast = RecordReader(ORDER, reading).read(payloads)
-    careful = _Careful(ORDER, reading)
+    careful = Careful(ORDER, reading)
     fields = (*ORDER, FieldSpec("keep", t.BOOLEAN))
     slow = blocks.one_by_one(payloads, fields, careful.record)
     for index, good in enumerate(fast.good.to_pylist()):
@@ -194,3 +195,155 @@ def test_the_fast_way_agrees_with_the_careful_one(seed: int) -> None:
             assert [c[index].as_py() for c in fast.columns] == expected[:-1]
         else:
             assert not expected[-1] or expected[0] is None
+
+
+# -- findings --------------------------------------------------------------------------------------
+
+LOGICAL = "org.apache.kafka.connect.data."
+ODD_SCHEMAS: list[Any] = [
+    {"type": "struct", "fields": 5},
+    {"type": "struct", "fields": [{"field": "id", "type": "int64", "parameters": ["x"]}]},
+    {"type": "struct", "fields": [{"field": "id", "type": "int64", "name": ["x"]}]},
+    {"type": "struct", "fields": ["x"]},
+    {"type": "struct", "fields": {"id": 1}},
+    {"type": "struct", "fields": [{"field": "id", "type": "bytes", "name": LOGICAL + "Decimal", "parameters": {"scale": 9999999}}]},
+    {"type": "struct", "fields": [{"field": "id", "type": "bytes", "name": LOGICAL + "Decimal", "parameters": {"scale": "9" * 5000}}]},
+    {"type": "array", "items": None},
+    {"type": "map", "keys": 1, "values": []},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("schema", ODD_SCHEMAS, ids=lambda s: json.dumps(s)[:60])
+@pytest.mark.parametrize("schemas", [None, True])
+def test_an_odd_schema_is_a_dead_letter(schema: Any, schemas: bool | None) -> None:
+    good = enveloped(struct(id="int64"), {"id": 1})
+    odd = enveloped(schema, {"id": 2})
+    for values in ([odd], [good, odd, good], [odd, *[good] * 20], [*[good] * 20, odd]):
+        rows, bad = read(values, FieldSpec("id", t.BIGINT), schemas=schemas)
+        assert len(rows) == len(values) - 1
+        assert len(bad) == 1
+        assert "the schema of the value" in bad[0]
+        payloads = pa.array([_bytes(v) for v in values], pa.binary())
+        seen = describe(payloads, Reading(schemas=schemas))
+        assert seen.bad == 1
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize(
+    "number", ["1e999999999", "-1e999999999", "1e-999999999", "1.5", "NaN", '""', '"0x1"']
+)
+def test_a_scale_that_is_no_whole_number(number: str) -> None:
+    scale = f'{{"field": "v", "type": "bytes", "name": "{LOGICAL}Decimal", "parameters": {{"scale": {number}}}}}'
+    payload = f'{{"schema": {{"type": "struct", "fields": [{scale}]}}, "payload": {{"v": "AQ=="}}}}'
+    for type in (t.numeric(10, 2), t.VARCHAR, t.DOUBLE):
+        rows, bad = read([payload.encode()] * 20, FieldSpec("v", type))
+        assert not rows
+        assert len(bad) == 20
+
+
+@pytest.mark.parametrize("first", [None, "x", 5_000, {}])
+def test_milliseconds_before_1973_do_not_depend_on_the_batch(first: Any) -> None:
+    """Also where the first record has no number there, or the field in another case."""
+    fields = (FieldSpec("n", t.BIGINT), FieldSpec("at", t.TIMESTAMP))
+    opening = [{"n": 0} if first == {} else {"n": 0, "at": first}]
+    values = opening + [{"n": n, "at": 86_400_000 * n} for n in range(1, 40)]
+    for key in ("at", "AT"):
+        renamed = [{key if k == "at" else k: v for k, v in value.items()} for value in values]
+        rows, _ = read(renamed, *fields, case_insensitive=True)
+        found = {row["n"]: row["at"] for row in rows if row["n"]}
+        start = dt.datetime(1970, 1, 1)
+        assert found == {n: start + dt.timedelta(days=n) for n in range(1, 40)}
+
+
+def test_times_of_a_schema_in_columns_of_each_type() -> None:
+    kinds = {"Date": ("int32", 19_000), "Time": ("int32", 43_200_000), "Timestamp": ("int64", -86_400_001)}  # fmt: skip
+    expected = {
+        ("Date", t.DATE): dt.date(2022, 1, 8),
+        ("Date", t.TIMESTAMP): dt.datetime(2022, 1, 8),
+        ("Date", t.TIMESTAMPTZ): dt.datetime(2022, 1, 8, tzinfo=dt.UTC),
+        ("Date", t.BIGINT): 19_000,
+        ("Time", t.TIME): 43_200_000_000,
+        ("Time", t.BIGINT): 43_200_000_000,
+        ("Time", t.VARCHAR): "43200000",
+        ("Timestamp", t.TIMESTAMP): dt.datetime(1969, 12, 30, 23, 59, 59, 999_000),
+        ("Timestamp", t.DATE): dt.date(1969, 12, 30),
+        ("Timestamp", t.BIGINT): -86_400_001,
+    }
+    for (kind, type), value in expected.items():
+        scalar, number = kinds[kind]
+        schema = struct(v={"type": scalar, "name": LOGICAL + kind})
+        for count in (1, 30):
+            rows, bad = read([enveloped(schema, {"v": number})] * count, FieldSpec("v", type))
+            assert not bad
+            assert rows == [{"v": value}] * count, (kind, type)
+    for kind, type in (
+        ("Time", t.TIMESTAMP),
+        ("Time", t.DATE),
+        ("Date", t.TIME),
+        ("Date", t.BOOLEAN),
+    ):
+        scalar, number = kinds[kind]
+        schema = struct(v={"type": scalar, "name": LOGICAL + kind})
+        _, bad = read([enveloped(schema, {"v": number})] * 30, FieldSpec("v", type))
+        assert bad == [f"v: {kind} is not a valid {type}"] * 30
+
+
+def test_the_route_field_matches_exactly() -> None:
+    """As in Connect, also where columns match in any case."""
+    fields = (FieldSpec("id", t.BIGINT), FieldSpec("type", t.VARCHAR))
+    route = {"route_field": ("type",), "route": "a", "case_insensitive": True}
+    values = [{"ID": 1, "Type": "a"}] * 20 + [{"id": 2, "type": "a"}] * 20
+    for some in (values, values[::-1], values[20:], values[:20]):
+        for columns in (fields, fields[:1]):
+            assert [r["id"] for r in read(some, *columns, **route)[0]] == [2] * some.count(
+                values[-1]
+            )
+
+
+def test_fields_that_the_schema_does_not_have_are_dropped() -> None:
+    fields = (FieldSpec("id", t.BIGINT), FieldSpec("name", t.VARCHAR))
+    values = [enveloped(struct(id="int64"), {"id": 1, "name": "x"})]
+    for count in (1, 30):
+        assert read(values * count, *fields)[0] == [{"id": 1, "name": None}] * count
+
+
+def test_a_field_that_no_column_asks_for_can_hold_anything() -> None:
+    schema = struct(id="int64", b="bytes", s=struct(x="int32"))
+    values = [enveloped(schema, {"id": 1, "b": "?", "s": 5})]
+    for count in (1, 30):
+        assert read(values * count, FieldSpec("id", t.BIGINT))[0] == [{"id": 1}] * count
+
+
+def test_columns_for_records_of_any_shape() -> None:
+    """Names and types that no table can have are left out, and never raise."""
+    deep: Any = 1
+    for _ in range(60):
+        deep = {"x": deep}
+    record = {
+        "a": 1,
+        "A": 2,
+        "b.c": 1,
+        "": 1,
+        "n\n": 1,
+        "x" * 300: 1,
+        "deep": deep,
+        "s": {"q": 1, "Q": 2},
+    }
+    seen = describe(pa.array([_bytes(record)], pa.binary()), Reading()).records
+    columns = columns_of(seen)
+    assert [c.name for c in columns] == ["a", "A", "s"]
+    have = [(c.name, c.type) for c in columns]
+    assert alterations(have, seen) == []
+    many = {f"c{n}": 1 for n in range(5000)}
+    seen = describe(pa.array([_bytes(many)], pa.binary()), Reading()).records
+    assert len(columns_of(seen)) == 2000
+
+
+@pytest.mark.parametrize(("scale", "precision", "expected"), [("-5", None, (38, 0)), ("40", "50", (38, 38)), ("3", "2", (3, 3)), ("2", "10", (10, 2))])  # fmt: skip
+def test_decimals_of_any_scale(
+    scale: str, precision: str | None, expected: tuple[int, int]
+) -> None:
+    parameters = {"scale": scale} | ({"connect.decimal.precision": precision} if precision else {})
+    schema = struct(v={"type": "bytes", "name": LOGICAL + "Decimal", "parameters": parameters})
+    seen = describe(pa.array([_bytes(enveloped(schema, {"v": "AQ=="}))], pa.binary()), Reading())
+    assert columns_of(seen.records)[0].type == t.numeric(*expected)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 
 from icestream import types as t
 from icestream.connectors import files_read as reading
+from icestream.connectors.files_identity import FileEntry, Storage
 from icestream.connectors.files_options import (
     FILE_OPTIONS,
     S3_OPTIONS,
@@ -22,7 +24,8 @@ from icestream.connectors.files_options import (
     static_folder,
     storage,
 )
-from icestream.connectors.files_read import CsvLayout, FileEntry, Piece, Storage, conform
+from icestream.connectors.files_read import CsvLayout, Piece, conform
+from icestream.connectors.formats.csv import MISFIT
 from icestream.errors import Place, SqlError
 from icestream.sql.options import Settings, check
 from icestream.sql.statements import Option
@@ -139,12 +142,13 @@ def test_csv_records() -> None:
     assert records(b'1,"a\nb"\n\n2,c\n3,"open\n4') == [
         (0, b'1,"a\nb"'),
         (3, b"2,c"),
-        (4, b'3,"open\n4'),
+        (4, b'3,"open'),
+        (5, b"4"),
     ]
     assert records(b"a,b\n1,2\n", "a", "b", header=True) == [(1, b"1,2")]
     assert records(b'b,x,A\n1,2,"q""r"\nbad\n', "a", "b", "c", header=True) == [
         (1, b'"q""r","1",'),
-        (2, b"bad"),
+        (2, b"bad" + MISFIT + b"1 fields where the header has 3"),
     ]
     assert records(b"a,b\n", "a", "b", header=True) == []
 
@@ -152,6 +156,7 @@ def test_csv_records() -> None:
 def test_files_become_raw_records(tmp_path: Path) -> None:
     path = tmp_path / "a.json"
     path.write_text("1\n2\n3\n")
+    os.utime(path, (1_700_000_000, 1_700_000_000))
     piece = Piece(FileEntry(str(path), 6, 1_700_000_000_000_000))
     batches = list(
         reading.line_batches(Storage(), [piece], ["value", "offset", "headers"], None, "s")

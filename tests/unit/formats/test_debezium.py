@@ -257,6 +257,81 @@ def test_unavailable_is_a_whole_value() -> None:
     assert not Unavailable("?").stands_for(PLACEHOLDER, t.VARCHAR)
 
 
+@pytest.mark.parametrize(
+    ("type", "value"),
+    [
+        (t.struct(("x", t.VARCHAR), ("y", t.INTEGER)), {"x": PLACEHOLDER, "y": 1}),
+        (t.struct(("x", t.VARCHAR), ("y", t.INTEGER)), {"X": PLACEHOLDER, "y": 1}),
+        (t.struct(("x", t.struct(("y", t.VARCHAR)))), {"x": {"y": PLACEHOLDER}}),
+        (t.struct(("x", t.array(t.VARCHAR))), {"x": [PLACEHOLDER]}),
+        (t.array(t.struct(("x", t.VARCHAR))), [{"x": "a"}, {"x": PLACEHOLDER}]),
+        (t.struct(("b", t.BYTEA)), {"b": base64.b64encode(PLACEHOLDER.encode()).decode()}),
+        (t.array(t.array(t.INTEGER)), list(PLACEHOLDER.encode())),
+    ],
+    ids=str,
+)
+def test_unavailable_inside_a_value(type: t.Type, value: Any) -> None:
+    """The stored value stays: a placeholder is never stored as a part of one."""
+    fields = (ID, FieldSpec("v", type))
+    events = [event("u", None, {"id": 1, "v": v}) for v in (None, value)]
+    for decoder in (DebeziumDecoder(fields), Slow(fields)):
+        changes = run(decoder, [(None, e) for e in events[:1] * MANY + events])
+        assert reasons(changes) == {}
+        assert told(changes)[-1] == (MANY + 1, 1, 1, None, [1])
+
+
+def test_a_schema_that_says_something_else_of_the_row_before() -> None:
+    """The key before is read by its own schema."""
+    fields = (FieldSpec("at", t.TIMESTAMP, key=True), NAME)
+    row = {"at": 1_000, "name": "x"}
+    payload = wrap(event("u", row, row), at=debezium("Timestamp"), name={"type": "string"})
+    payload["schema"]["fields"][0] = {"field": "before", "type": "struct", "fields": []}
+    for decoder in (DebeziumDecoder(fields), Slow(fields)):
+        found = told(run(decoder, [(None, payload)] * MANY))
+        assert [op for _, op, *_ in found[:2]] == [-1, 1]
+        assert found[0][2] == dt.datetime(1970, 1, 1, 0, 16, 40)
+        assert found[1][2] == dt.datetime(1970, 1, 1, 0, 0, 1)
+
+
+@pytest.mark.timeout(20)
+def test_a_decimal_of_a_million_bytes() -> None:
+    fields = (ID, FieldSpec("v", t.VARCHAR), FieldSpec("n", t.numeric(10, 2)))
+    value = base64.b64encode(b"\x7f" * 1_000_000).decode()
+    schema = connect("Decimal", "bytes", scale="2")
+    row = {"id": 1, "v": value, "n": value}
+    payload = wrap(event("c", None, row), id={"type": "int32"}, v=schema, n=schema)
+    for decoder in (DebeziumDecoder(fields), Slow(fields)):
+        assert "too many digits" in reasons(run(decoder, [(None, payload)] * 3))[0]
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("number", ["1e999999999", "-1e999999999", "1e-999999999"])
+def test_numbers_of_a_large_exponent(number: str) -> None:
+    """As a value and as a scale: refused before a text of a gigabyte is made of it."""
+    fields = (ID, FieldSpec("v", t.VARCHAR))
+    for value, scale in ((number, '"2"'), ('"AQ=="', number)):
+        text = json.dumps(
+            wrap(event("c", None, {"id": 1, "v": "V"}), v=connect("Decimal", "bytes", scale="S"))
+        )
+        payload = text.replace('"V"', value).replace('"S"', scale).encode()
+        both = [
+            run(decoder(fields), [(None, payload)] * MANY) for decoder in (DebeziumDecoder, Slow)
+        ]
+        same(*both)
+        assert len(reasons(both[0])) == (MANY if scale == '"2"' else 0)
+
+
+def test_a_schema_that_is_no_json() -> None:
+    payload = wrap(event("c", None, {"id": 1, "name": "x"}), **PLAIN)
+    text = (
+        json.dumps(payload)
+        .replace('"type": "struct"', '"version": NaN, "type": "struct"', 1)
+        .encode()
+    )
+    for decoder in (DebeziumDecoder(FIELDS), Slow(FIELDS)):
+        assert len(reasons(run(decoder, [(None, text)] * MANY))) == MANY
+
+
 # -- every encoding ----------------------------------------------------------------------------------
 
 

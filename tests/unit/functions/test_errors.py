@@ -33,7 +33,7 @@ from tests.unit.functions.support import bound
         ("(st).c", 'column "c" not found in data type record'),
         ("(i).c", "column notation .c applied to type integer, which is not a composite type"),
         ("'soon'::interval", 'invalid input syntax for type interval: "soon"'),
-        ("'x'::int[]", 'invalid input syntax for type integer[]: "x"'),
+        ("'x'::int[]", 'malformed array literal: "x"'),
         ("sum(sum(i))", "aggregate function calls cannot be nested"),
         ("row_number()", "window function row_number requires an OVER clause"),
         ("upper(s) FILTER (WHERE b)", "FILTER specified, but it is not an aggregate function"),

@@ -19,7 +19,6 @@ from icestream.functions.expressions import (
     is_pure,
     is_set_returning,
 )
-from icestream.functions.literals import array_elements, interval
 from icestream.functions.registry import REGISTRY
 from tests.unit.functions.support import bound, rendered
 
@@ -122,15 +121,3 @@ def test_row_and_registry() -> None:
     assert all(
         f.name == name.removeprefix("over:") for name, rows in REGISTRY.items() for f in rows
     )
-
-
-def test_literal_texts() -> None:
-    assert interval("1.5 months") == Interval(1, 15, 0)
-    assert interval("P1Y2M3DT4H5M6.5S") == Interval(14, 3, 14706500000)
-    assert interval("-1 day 02:00:00") == Interval(0, -1, 7200000000)
-    assert interval("1 day ago") == Interval(0, -1, 0)
-    assert interval("90", "minute") == Interval(0, 0, 5400000000)
-    assert interval("soon") is None
-    assert array_elements('{1,NULL,"a, b","q\\"q",}') == ["1", None, "a, b", 'q"q', ""]
-    assert array_elements("{}") == []
-    assert array_elements("1,2") is None

@@ -20,6 +20,7 @@ from icestream.lake.fold import (
     OFFSET,
     OP,
     PARTITION,
+    PATCH,
     STORED,
     STREAM,
     UNSET,
@@ -205,6 +206,44 @@ def test_repeated_and_reordered_events_change_nothing() -> None:
 def test_nothing_folds_to_nothing() -> None:
     outcome = fold(SCHEMA.empty_table(), COLUMNS, Upsert(("lane", "id")))
     assert (len(outcome.hashes), len(outcome.rows), len(outcome.key_of_row)) == (0, 0, 0)
+
+
+def test_a_patch_sets_its_columns_of_a_row_that_is_there() -> None:
+    """Against a dictionary: stored rows, then upserts, deletes and patches in random order."""
+    r = random.Random(11)
+    for _ in range(200):
+        stored = {k: [k, r.randrange(9), r.randrange(9)] for k in range(4) if r.random() < 0.5}
+        model = {k: list(row) for k, row in stored.items()}
+        found: list[tuple[list[int], int, list[int] | None, int]] = [
+            (row, STORED, None, -1) for row in stored.values()
+        ]
+        for offset in range(r.randrange(1, 9)):
+            row = [r.randrange(4), r.randrange(9), r.randrange(9)]
+            op, kept = r.choice([UPSERT, DELETE, PATCH]), r.choice([1, 2])
+            found.append((row, op, [kept] if op == PATCH else None, offset))
+            if op == UPSERT:
+                model[row[0]] = row
+            elif op == DELETE:
+                model.pop(row[0], None)
+            elif row[0] in model:
+                old = model[row[0]]
+                model[row[0]] = [old[i] if i == kept else row[i] for i in range(3)]
+        names = ("k", "a", "b")
+        changes = pa.table(
+            {name: [row[i] for row, *_ in found] for i, name in enumerate(names)}
+            | {
+                OP: pa.array([op for _, op, _, _ in found], pa.int8()),
+                UNSET: pa.array([unset for _, _, unset, _ in found], pa.list_(pa.int32())),
+                STREAM: [""] * len(found),
+                PARTITION: pa.array([-1 if o < 0 else 0 for *_, o in found], pa.int32()),
+                OFFSET: pa.array([o for *_, o in found], pa.int64()),
+            }
+        )
+        outcome = fold(changes, names, Upsert(("k",)))
+        touched = set(outcome.keys[0].to_pylist())
+        after = {k: row for k, row in stored.items() if k not in touched}
+        after |= {row["k"]: list(row.values()) for row in outcome.rows.to_pylist()}
+        assert after == model
 
 
 def test_a_stored_row_that_stays_is_not_touched() -> None:

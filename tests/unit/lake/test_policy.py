@@ -1,5 +1,6 @@
 from dataclasses import replace
 
+from icestream.lake.pins import SnapshotPins
 from icestream.lake.stamp import STAMP, Stamp
 from icestream.lake.table import Snapshot
 from icestream.maintenance.policy import MEGABYTE, TIERS, tier_to_merge, to_expire
@@ -51,3 +52,22 @@ def test_what_a_subscription_may_want_is_kept() -> None:
     assert min({s.id for s in timed} - set(to_expire(timed, set(), 10))) == 91
     kept = {s.id for s in timed} - set(to_expire(timed, set(), 10, since=30_000))
     assert min(kept) == 29  # the one before is where reading begins
+
+
+def test_pins_last_as_long_as_their_reader() -> None:
+    class Reader:
+        pass
+
+    pins, reader = SnapshotPins(), Reader()
+    pin = pins.begin()
+    assert pins.snapshots() is None  # nothing may go before it has chosen
+    pin.add([1, None, 2])
+    pin.tie_to(reader)
+    other = pins.begin()
+    other.add([2, 3])
+    assert pins.snapshots() == {1, 2, 3}
+    del reader
+    assert pins.snapshots() == {2, 3}
+    other.release()
+    other.release()
+    assert pins.snapshots() == set()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 
 import duckdb
@@ -19,7 +19,13 @@ from icestream.functions.expressions import ColumnRef
 from icestream.plan.logical import Filter, Item, OutColumn, Scan
 from icestream.plan.query import Relation
 from icestream.plan.stages import Known, is_final
-from icestream.plan.watermarks import closing, watermarks_read
+from icestream.plan.watermarks import (
+    Closings,
+    closing,
+    closings,
+    shown_closings,
+    watermarks_read,
+)
 from tests.maintained import Lake, Row, View
 from tests.unit.plan.tables import bind
 
@@ -68,6 +74,16 @@ OTHERS = (
     "SELECT k, ts FROM s WHERE EXISTS (SELECT 1 FROM u WHERE u.g = s.g AND u.ts <= s.ts)",
     "SELECT k, ts FROM s WHERE NOT EXISTS (SELECT 1 FROM u WHERE u.g = s.g AND u.ts <= s.ts + INTERVAL '3 seconds')",
     "SELECT ts, g FROM s INTERSECT ALL SELECT ts, g FROM u",
+)  # fmt: skip
+# views with several columns that say when a row is final
+SEVERAL = (
+    f"SELECT k, ts, window_end FROM {TUMBLE}",
+    "SELECT k, ts, window_start, window_end FROM HOP(s, ts, INTERVAL '5 seconds', INTERVAL '15 seconds')",
+    f"SELECT ts, window_start, ts - INTERVAL '1 second' AS b, count(*) AS c FROM {TUMBLE} GROUP BY ts, window_start",
+    f"SELECT k, ts, date_trunc('minute', ts) AS m, first_value(ts) {SESSION} AS a, last_value(ts) {SESSION} AS b FROM s",
+    f"SELECT s.k, s.ts, u.ts AS uts FROM s JOIN u ON {NEAR}",
+    "SELECT s.k, s.ts, u.ts AS uts FROM s JOIN u ON s.ts = u.ts",
+    f"SELECT ts, window_end FROM {TUMBLE} UNION ALL SELECT window_end, ts FROM {OTHER}",
 )  # fmt: skip
 
 
@@ -167,6 +183,93 @@ def seeds() -> list[int]:
 def test_views_show_what_is_final(seed: int) -> None:
     wrong = failures(seed)
     assert not wrong, "\n\n".join(wrong)
+
+
+class Chain:
+    """Views over one another, some of which show what is final only. What each shows is compared with its query over
+    what the one below shows."""
+
+    def __init__(self, r: random.Random, lake: Lake, number: int) -> None:
+        self.r, self.lake = r, lake
+        self.relations = dict(RELATIONS)
+        self.facts = dict.fromkeys(RELATIONS, Known(None, True, r.random() < 0.5))
+        self.marks: dict[str, str | Closings] = dict(MARKS)
+        self.waits: dict[str, tuple[str, ...]] = {name: (name,) for name in RELATIONS}
+        self.views: list[View] = []
+        self.told: list[str] = []
+        self.add(f"c{number}_0", r.choice(SEVERAL if r.random() < 0.5 else (*DROPPED, *OTHERS)))
+        for level in range(1, r.randint(2, 3)):
+            self.add(f"c{number}_{level}", self.over(self.views[-1]))
+
+    def over(self, below: View) -> str:
+        """A query over a view, with the times in it as groups, in windows, sorted by and joined on."""
+        r, name = self.r, below.name
+        columns = [c for c in below.node.columns if not c.name.startswith("_")]
+        times = [c.name for c in columns if c.type == t.TIMESTAMP]
+        all_of = ", ".join(f"x.{c.name}" for c in columns)
+        if not times:
+            return f"SELECT {all_of}, 1 AS one FROM {name} AS x"
+        time, other = r.choice(times), r.choice(columns).name
+        return r.choice((
+            f"SELECT {time} AS a, count(*) AS b FROM {name} GROUP BY {time}",
+            f"SELECT {time} - INTERVAL '2 seconds' AS a, count({other}) AS b FROM {name} GROUP BY 1",
+            f"SELECT date_trunc('minute', {time}) AS a, count({other}) AS b FROM {name} GROUP BY 1",
+            f"SELECT window_end AS a, count(*) AS b FROM TUMBLE((SELECT {time} AS y, {other} AS z FROM {name}), y, INTERVAL '20 seconds') GROUP BY window_end",
+            f"SELECT {all_of} FROM {name} AS x",
+            f"SELECT {', '.join(f'x.{n} AS a{i}' for i, n in enumerate(times))} FROM {name} AS x",
+            f"SELECT x.{time} AS a, s.k AS b FROM {name} AS x JOIN s ON x.{time} = s.ts",
+            f"SELECT x.{time} AS a, rank() OVER (PARTITION BY x.{other} ORDER BY x.{time}) AS b FROM {name} AS x",
+            f"SELECT DISTINCT x.{time} AS a FROM {name} AS x UNION ALL SELECT ts FROM u",
+        ))  # fmt: skip
+
+    def add(self, name: str, query: str) -> None:
+        node = bind(query, self.relations)
+        final = closing(node, self.marks) if self.r.random() < 0.7 else None
+        view = View(self.lake, node, dict(self.facts), name, final)
+        self.views.append(view)
+        self.told.append(f"{name}: {query}{f' EMIT by {final.column}' if final else ''}")
+        self.relations[name] = Relation(name, name, tuple((c.name, c.type) for c in node.columns))
+        self.facts[name] = view.stages[-1].known
+        read = watermarks_read(node, {**self.marks, **dict.fromkeys(self.waits, "")})
+        self.waits[name] = tuple(dict.fromkeys(s for r in read for s in self.waits[r]))
+        if own := (shown_closings if final else closings)(node, self.marks):
+            self.marks[name] = own
+
+    def advance(self, sources: Mapping[str, Source]) -> None:
+        for view in self.views:
+            view.advance(mark=least(sources[n].mark for n in self.waits[view.name]))
+            view.verify()
+
+
+@pytest.mark.parametrize("seed", seeds())
+def test_views_over_views_show_what_is_final(seed: int) -> None:
+    r = random.Random(seed)
+    lake = _lake(seed)
+    sources = {name: Source(r) for name in RELATIONS}
+    chains = [Chain(r, lake, number) for number in range(VIEWS)]
+    wrong: dict[Chain, str] = {}
+    for epoch in range(EPOCHS):
+        for name, source in sources.items():
+            lake.feed(name, source.epoch(epoch))
+        for chain in chains:
+            try:
+                if chain not in wrong:
+                    chain.advance(sources)
+            except (AssertionError, LookupError, duckdb.Error) as error:
+                told = "\n".join(chain.told)
+                wrong[chain] = (
+                    f"SEED={seed}, epoch {epoch}\n{told}\n{type(error).__name__}: {error}"
+                )
+    assert not wrong, "\n\n".join(wrong.values())
+
+
+def test_a_view_says_only_of_the_column_it_shows_rows_by_when_they_are_final() -> None:
+    """v1 shows a row of 00:03 when its window ends at 00:10: by then the watermark of ts is beyond it."""
+    node = bind(f"SELECT k, ts, window_start, window_end AS e, window_end - INTERVAL '1 second' AS f, date_trunc('minute', window_end) AS m FROM {TUMBLE}", RELATIONS)  # fmt: skip
+    assert set(closings(node, MARKS)) == {"ts", "window_start", "e", "f", "m"}
+    assert set(shown_closings(node, MARKS)) == {"window_start", "e", "f", "m"}
+    node = bind(f"SELECT ts, date_trunc('minute', ts) AS m FROM {TUMBLE}", RELATIONS)
+    assert set(shown_closings(node, MARKS)) == {"ts", "m"}
 
 
 @pytest.mark.parametrize("query", DROPPED)

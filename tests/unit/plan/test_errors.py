@@ -20,6 +20,9 @@ WRONG = [
     ("SELECT 1 FROM orders JOIN »orders ON TRUE", 'table name "orders" specified more than once', None),
     ("SELECT id FROM orders WHERE »price", "argument of WHERE must be type boolean, not type numeric", None),
     ("SELECT id FROM orders WHERE »count(*) > 1", "aggregate functions are not allowed in WHERE", "HAVING"),
+    ("SELECT id FROM orders WHERE »max(id) = ANY (SELECT id FROM customers)", "aggregate functions are not allowed in WHERE", "HAVING"),
+    ("SELECT id FROM orders WHERE »max(id) > ALL (SELECT id FROM customers)", "aggregate functions are not allowed in WHERE", "HAVING"),
+    ("SELECT id FROM orders WHERE »max(id) IN (SELECT id FROM customers) OR id = 1", "aggregate functions are not allowed in WHERE", "HAVING"),
     ("SELECT id FROM orders WHERE »rank() OVER (ORDER BY id) = 1", "window functions are not allowed in WHERE", "subquery"),
     ("SELECT id FROM orders WHERE »unnest(tags) = 'x'", "set-returning functions are not allowed in WHERE", None),
     ("SELECT 1 FROM orders o JOIN customers c ON »sum(c.id) = 1", "aggregate functions are not allowed in JOIN conditions", None),
@@ -62,6 +65,11 @@ WRONG = [
 
 NOT_YET = [
     ("WITH RECURSIVE »r AS (SELECT 1) SELECT * FROM r", "WITH RECURSIVE"),
+    (
+        "SELECT »rank() OVER (ORDER BY id) IN (SELECT id FROM customers) FROM orders",
+        "a window function compared with a subquery",
+    ),
+    ("SELECT (SELECT »max(o.id) FROM customers) FROM orders o", "belongs to that query"),
     ("SELECT id FROM orders LIMIT »1 + 1", "LIMIT that is not a constant"),
     ("SELECT * FROM orders o LEFT JOIN customers c ON »o.id = (SELECT 1)", "subquery in the ON"),
 ]

@@ -62,7 +62,7 @@ def test_using_shows_a_shared_column_once_and_first() -> None:
     sql = "SELECT * FROM (SELECT price, id FROM orders) o JOIN customers USING (id)"
     assert columns(sql) == [
         ("id", "bigint"),
-        ("price", "numeric(28,10)"),
+        ("price", "numeric(38,10)"),
         ("name", "varchar"),
         ("level", "smallint"),
     ]
@@ -77,13 +77,13 @@ def test_equal_names_are_fine_until_somebody_asks() -> None:
     ("sql", "types"),
     [
         ("SELECT NULL, 'x'", ["varchar", "varchar"]),
-        ("SELECT 1 UNION ALL SELECT 2.5", ["numeric(28,10)"]),
+        ("SELECT 1 UNION ALL SELECT 2.5", ["numeric(38,10)"]),
         ("SELECT NULL UNION ALL SELECT 1", ["integer"]),
         ("SELECT '7' UNION ALL SELECT 1", ["integer"]),
         ("SELECT NULL UNION ALL SELECT NULL", ["varchar"]),
         ("SELECT id FROM orders UNION SELECT id FROM customers", ["bigint"]),
-        ("VALUES (1, NULL), (2.5, 'x')", ["numeric(28,10)", "varchar"]),
-        ("SELECT count(*), sum(id), avg(id) FROM orders", ["bigint", "bigint", "numeric(28,10)"]),
+        ("VALUES (1, NULL), (2.5, 'x')", ["numeric(38,10)", "varchar"]),
+        ("SELECT count(*), sum(id), avg(id) FROM orders", ["bigint", "bigint", "numeric(38,10)"]),
         ("SELECT unnest(tags) FROM orders", ["varchar"]),
         ("SELECT window_start FROM tumble(orders, at, INTERVAL '1 hour')", ["timestamp"]),
         ("SELECT (SELECT 1)", ["integer"]),

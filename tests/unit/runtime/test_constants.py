@@ -52,6 +52,30 @@ def test_every_type() -> None:
     assert [c.to_pylist() for c in found.columns] == [[value, None] for _, value in values.values()]
 
 
+def test_texts_of_every_type() -> None:
+    values = {
+        t.BYTEA: ("'\\xDEAD'", b"\xde\xad"),
+        t.TIME: ("'04:05 PM'", 57_900_000_000),
+        t.JSONB: ("""'{"b":1,"a":[]}'""", '{"a": [], "b": 1}'),
+        t.DOUBLE: ("'-inf'", float("-inf")),
+        t.array(t.array(t.DATE)): ("'{{2024-02-29,NULL},{}}'", [[date(2024, 2, 29), None], []]),
+    }
+    given = ", ".join(text for text, _ in values.values())
+    found = constant_rows(rows_of(f"VALUES ({given})", *values))
+    assert found is not None
+    assert [c.to_pylist() for c in found.columns] == [[value] for _, value in values.values()]
+
+
+def test_years_that_python_does_not_have() -> None:
+    sql = "VALUES ('0044-03-15 BC', '12345-01-02 03:04:05', '4714-11-24 00:00 BC')"
+    found = constant_rows(rows_of(sql, t.DATE, t.TIMESTAMP, t.TIMESTAMPTZ))
+    assert found is not None
+    numbers = [c.cast(pa.int32() if i == 0 else pa.int64()) for i, c in enumerate(found.columns)]
+    assert [c.to_pylist() for c in numbers] == [
+        [-735_160], [327_403_479_845_000_000], [-210_866_803_200_000_000],
+    ]  # fmt: skip
+
+
 def test_columns_are_added() -> None:
     more = [Item("more", Literal(t.INTEGER, 9))]
     found = constant_rows(with_items(rows_of("VALUES (1), (2)", t.INTEGER), more))
@@ -64,7 +88,7 @@ def test_columns_are_added() -> None:
 def test_what_is_lost_is_marked() -> None:
     found = constant_rows(rows_of("VALUES (1), (99999999999)", t.INTEGER))
     assert found is None or found.column(1).type == pa.bool_()
-    found = constant_rows(rows_of("VALUES ('1'), ('99999999999')", t.INTEGER))
+    found = constant_rows(rows_of("VALUES (1.5), (1000.5)", t.numeric(3, 0)))
     assert found is not None
     assert found.column(1).to_pylist() == [False, True]
 

@@ -19,6 +19,7 @@ def test_a_pipeline_that_failed_is_told_by_the_next_call(
         raise ConnectorError("the broker is gone")
 
     monkeypatch.setattr(Engine, "open", lambda engine: None)
+    monkeypatch.setattr(Engine, "resume_jobs", lambda engine: None)
     monkeypatch.setattr(Engine, "run", fails)
     with icestream.connect(tmp_path / "home") as db:
         assert db.execute("SHOW VIEWS")[0].rows == []

@@ -242,6 +242,18 @@ class DuckSession:
         found = self.cursors.get(name)
         return found[0] if found else None
 
+    def finish(self) -> None:
+        pass
+
+    def start_text(self) -> None:
+        pass
+
+    def end_text(self) -> tuple[Notice, ...]:
+        return ()
+
+    def fail(self) -> None:
+        pass
+
     def cancel(self) -> None:
         self.backend.count(cancelled=1)
         self.connection.interrupt()

@@ -117,6 +117,18 @@ class Script:
     def cursor(self, name: str) -> tuple[Column, ...] | None:
         return NUMBER if name == "declared" else None
 
+    def finish(self) -> None:
+        pass
+
+    def start_text(self) -> None:
+        pass
+
+    def end_text(self) -> tuple[Notice, ...]:
+        return ()
+
+    def fail(self) -> None:
+        pass
+
     def cancel(self) -> None:
         self.cancelled += 1
 

@@ -154,7 +154,6 @@ def test_lists(client: Client) -> None:
         client.execute("SHOW TABLES FROM nowhere")
     with pytest.raises(errors.UndefinedObject):
         client.execute("SHOW no_such_setting")
-    for what in ("CLUSTER", "PROCESSLIST"):
-        with pytest.raises(errors.FeatureNotSupported) as caught:
-            client.execute(f"SHOW {what}")
-        assert caught.value.diag.message_hint
+    with pytest.raises(errors.FeatureNotSupported) as caught:
+        client.execute("SHOW CLUSTER")
+    assert caught.value.diag.message_hint

@@ -170,6 +170,22 @@ def test_a_client_that_vanishes_is_noticed(server: Listener, backend: DuckBacken
     assert backend.cancelled == cancelled
 
 
+@pytest.mark.parametrize("reset", [False, True])
+def test_a_client_that_vanishes_after_sending_much_is_noticed(
+    server: Listener, backend: DuckBackend, reset: bool
+) -> None:
+    """Nothing more is read of it, so its end is not read either."""
+    with Client(server.address) as client:
+        client.start()
+        client.send(query(SLOW))
+        backend.wait(running=1)
+        client.send(query("select 1") * 30_000)
+        if reset:
+            linger = struct.pack("ii", 1, 0)
+            client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+    backend.wait(cancelled=1, closed=1)
+
+
 def test_a_client_that_vanishes_between_rows(server: Listener, backend: DuckBackend) -> None:
     client = Client(server.address)
     client.start()
@@ -325,7 +341,7 @@ def test_a_hundred_wait_and_sixteen_ask(server: Listener, url: str) -> None:
     idle = [Client(server.address) for _ in range(100)]
     for client in idle:
         client.start()
-    threads = len([t for t in threading.enumerate() if t.name.startswith("icestream")])
+    threads = len([t for t in threading.enumerate() if t.name.startswith("icestream-se")])
     assert threads <= 40
 
     def ask(number: int) -> int:
@@ -340,4 +356,22 @@ def test_a_hundred_wait_and_sixteen_ask(server: Listener, url: str) -> None:
         client.send(query("select 1"))
         assert len(client.until("Z")) == 4
         client.socket.close()
+    soon(lambda: server.clients == 0)
+
+
+def test_a_count_that_cannot_be_announced_costs_nobody_anything(
+    server: Listener, backend: DuckBackend
+) -> None:
+    """Not even where the disk is full."""
+
+    def full(clients: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    server.on_clients = full
+    for _ in range(3):
+        with Client(server.address) as client:
+            client.start()
+            client.send(query("select 42"))
+            assert frames.values(client.until("Z")[1][1]) == [b"42"]
+    backend.wait(closed=3)
     soon(lambda: server.clients == 0)

@@ -6,13 +6,23 @@ import datetime as dt
 from decimal import Decimal
 
 import pytest
+from sqlglot import exp
 
 from icestream.errors import SqlError
 from icestream.plan.query import Relation, bind_query
-from icestream.server.literals import filled, literal, marked, parameters, statements, types
+from icestream.server.literals import (
+    filled,
+    literal,
+    marked,
+    marked_at,
+    parameters,
+    statements,
+    types,
+)
 from icestream.sql import parse
 from icestream.sql.statements import Select
 from icestream.types import BIGINT, INTEGER, NUMERIC, VARCHAR, array
+from tests.tricks import TRICKS
 
 
 def test_statements_keep_their_places() -> None:
@@ -34,6 +44,29 @@ def test_parameters_are_not_looked_for_in_texts() -> None:
     assert filled(sql, [1, 2]).endswith(", 2")
     with pytest.raises(SqlError, match=r"no parameter \$2"):
         filled(sql, [1])
+
+
+@pytest.mark.parametrize("value", TRICKS)
+def test_a_parameter_is_data(value: str) -> None:
+    """It comes back as the literal, whatever it looks like, and so does what follows it."""
+    text = filled("select $1 as a, e'it\\'s $1' as b, \"$1\" from t where c = $2", [value, value])
+    (statement,) = parse(text, env={})
+    assert isinstance(statement, Select)
+    tree = statement.query.tree
+    assert [x.this for x in tree.selects[0].find_all(exp.Literal)] == [value]
+    assert [x.this for x in tree.args["where"].find_all(exp.Literal)] == [value]
+    assert len(tree.selects) == 3
+
+
+@pytest.mark.parametrize(
+    "sql",
+    ["create source s with (a = $1)", "-- x\n/* y */ ALTER TABLE t SET a = $1", "set a = $1"],
+)
+def test_only_queries_and_changes_take_parameters(sql: str) -> None:
+    for ask in (lambda: filled(sql, ["${HOME}"]), lambda: marked(sql, [None])):
+        with pytest.raises(SqlError, match="no parameter") as caught:
+            ask()
+        assert caught.value.code == "42P02"
 
 
 @pytest.mark.parametrize(
@@ -65,3 +98,13 @@ def test_a_place_asks_for_a_type() -> None:
     node = bind_query(select.query, lambda name: Relation("wide", "wide", columns))
     found = types(sql, given, node)
     assert found == (array(INTEGER), array(INTEGER), array(VARCHAR), NUMERIC, BIGINT)
+
+
+def test_a_literal_is_no_parameter() -> None:
+    """A client's own text cannot stand for a parameter while types are looked for."""
+    for text in ("\x01$0", "{\x01$0}", "$1", "{$1}"):
+        assert marked_at(text) is None
+    (statement,) = parse(marked("select 1 where 'x' = $1", [None]), env={})
+    assert isinstance(statement, Select)
+    found = [marked_at(x.this) for x in statement.query.tree.find_all(exp.Literal)]
+    assert found.count(0) == 1

@@ -12,10 +12,13 @@ import psycopg
 import pytest
 from psycopg import errors
 
+from icestream.catalog.objects import Source, View
 from icestream.config import Home
 from icestream.engine import Engine
 from icestream.server.listener import Listener
 from icestream.server.service import Service
+from icestream.sql.statements import Name
+from tests.tricks import TRICKS
 from tests.unit.server.relations.cases import cases, golden
 from tests.unit.server.test_psql import needs_psql, psql
 
@@ -106,6 +109,29 @@ def test_transactions_are_spoken(served: str) -> None:
         assert connection.execute("SHOW TABLES").fetchall() == []
 
 
+def test_comments_do_not_hide_transactions(client: psycopg.Connection) -> None:
+    status = psycopg.pq.TransactionStatus
+    for begin, end in (
+        ("/* x */ BEGIN", "-- x\nCOMMIT"),
+        ("-- x\n/* y /* z */ */\nBEGIN /* c */ WORK -- d", "COMMIT /* c */"),
+        ("START /* c */ TRANSACTION; -- done", "/**/ROLLBACK/**/"),
+    ):
+        client.execute(begin)
+        assert client.info.transaction_status == status.INTRANS, begin
+        client.execute("/* a */ SAVEPOINT /* b */ s -- c")
+        with pytest.raises(errors.SyntaxError):
+            client.execute("SELEC 1")
+        client.execute("/* a */ ROLLBACK /* b */ TO s")
+        assert client.info.transaction_status == status.INTRANS, begin
+        client.execute(end)
+        assert client.info.transaction_status == status.IDLE, end
+    client.execute("/* x */ SET /* y */ application_name /* z */ = 'a /* b */ -- c'")
+    shown = client.execute("-- x\nSHOW application_name /* y */").fetchone()
+    assert shown == ("a /* b */ -- c",)
+    assert client.execute("SHOW transaction_isolation").fetchone() == ("read committed",)
+    client.execute("/* x */ DISCARD ALL")
+
+
 def test_savepoints_bring_a_failed_transaction_back(served: str) -> None:
     with psycopg.connect(served) as connection, connection.transaction():
         with pytest.raises(errors.SyntaxError), connection.transaction():
@@ -125,9 +151,57 @@ def test_the_servers_environment_is_its_own(
     client: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HIDDEN", "hunter2")
-    with pytest.raises(psycopg.Error) as found:
-        client.execute("CREATE VIEW v AS SELECT '${HIDDEN}' AS a; SHOW CREATE VIEW v")
+    with pytest.raises(psycopg.Error, match="HIDDEN is not set"):
+        client.execute("CREATE VIEW v_${HIDDEN} AS SELECT 1 AS a")
+    wrong = "CREATE SOURCE s (a INT) WITH (connector = 'datagen', rows = '${HIDDEN}')"
+    with pytest.raises(psycopg.Error, match=r"not '\$\{HIDDEN\}'") as found:
+        client.execute(wrong)
     assert "hunter2" not in str(found.value)
+    assert client.execute("SHOW TABLES LIKE '${HIDDEN}'").fetchall() == []
+    client.execute("CREATE VIEW v AS SELECT '${HIDDEN}' AS a")
+    assert "'${HIDDEN}'" in str(client.execute("SHOW CREATE VIEW v").fetchall())
+
+
+@pytest.mark.parametrize("trick", [trick for trick in TRICKS if trick])
+def test_names_options_and_comments_of_clients_are_data(
+    tmp_path: Path, trick: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for variable in ("HOME", "HIDDEN"):
+        monkeypatch.setenv(variable, "hunter2")
+    name, text = trick.replace('"', '""'), trick.replace("'", "''")
+    comment = f"/* {trick.replace('*/', '').replace('/*', '')} */"
+    statements = (
+        f'{comment} CREATE VIEW "v {_object_name(name)}" AS SELECT \'{text}\' AS "c {name}" {comment}',
+        f"CREATE SOURCE s (a INT) WITH (connector = 'kafka', topic = 'x{text}', properties.bootstrap.server = 'h:1')"
+        f" FORMAT PLAIN ENCODE JSON {comment}",
+        f"CREATE SECRET p WITH (backend = 'meta') AS 'x{text}'",
+    )
+    home = Home.at(tmp_path / "home")
+    with Engine(home) as engine, Listener(Service(engine), port=0) as server:
+        host, port = server.address
+        url = f"host={host} port={port} user=root dbname=dev connect_timeout=10"
+        with psycopg.connect(url, autocommit=True) as client:
+            for statement in statements:
+                client.cursor().execute(statement.encode(), prepare=False)
+            _check_data(engine, trick)
+    with Engine(home) as engine:
+        assert not engine.catalog.broken()
+        _check_data(engine, trick)
+
+
+def _object_name(trick: str) -> str:
+    """Objects cannot have every name."""
+    return re.sub(r"[/\\#\x00-\x1f\x7f]", "", trick)
+
+
+def _check_data(engine: Engine, trick: str) -> None:
+    view = engine.catalog.objects[f"v {_object_name(trick)}"]
+    assert isinstance(view, View)
+    assert [c.name for c in view.columns] == [f"c {trick}"]
+    source = engine.catalog.objects["s"]
+    assert isinstance(source, Source)
+    assert source.ingest.settings["topic"] == f"x{trick}"
+    assert engine.catalog._secret(Name("p")) == f"x{trick}"
 
 
 def test_the_system_is_asked(client: psycopg.Connection) -> None:
@@ -196,3 +270,12 @@ def test_what_tools_ask_first_passes_through_the_server(served: str) -> None:
                 if [column.name for column in found] != expected:
                     wrong.append(f"{case.name}: {found}")
     assert not wrong
+
+
+def test_messages_that_cannot_be_printed_stop_nothing(tmp_path: Path) -> None:
+    def full(text: str) -> None:
+        raise OSError(28, "No space left on device")
+
+    with Engine(Home.at(tmp_path / "home"), notice=full) as engine:
+        Service(engine)
+        engine.notice("completing epoch 7")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from sqlglot import exp
 
 from icestream.errors import Place, SqlError
 from icestream.sql import parse
@@ -39,10 +40,17 @@ def test_literals_keep_the_placeholder():
 def test_code_is_replaced_and_text_is_not():
     statement = one('create table a_${T} ("Q ${N}" numeric(${N}))')
     assert statement.name.name == "a_orders"
-    assert statement.columns[0].name == "Q 5"
+    assert statement.columns[0].name == "Q ${N}"
     assert statement.columns[0].type.precision == 5
     assert statement.text == 'create table a_${T} ("Q ${N}" numeric(${N}))'
     assert statement.columns[0].place.column == 22
+
+
+def test_literals_of_queries_are_data():
+    sql = "select '${NOPE}', '$${N}', e'${NOPE}', $$${NOPE}$$ from t where s = '${N}'"
+    (found,) = parse(sql, env={})
+    literals = [str(x.this) for x in found.query.tree.find_all(exp.Literal)]
+    assert sorted(literals) == sorted(["${NOPE}", "$${N}", "${NOPE}", "${NOPE}", "${N}"])
 
 
 def test_comments_mean_nothing():

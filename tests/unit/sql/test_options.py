@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from icestream.errors import SqlError
+from icestream.secrecy import is_secret_key
 from icestream.sql import mask
 from icestream.sql.options import OptionSpec, PrefixSpec, check, seconds
-from icestream.sql.secrecy import is_secret_key
 from tests.unit.sql.helpers import ENV, one
 
 SPECS = (

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from sqlglot import exp
 
-from icestream.errors import NotSupportedError
-from tests.unit.sql.helpers import fails_at_mark, one
+from icestream.errors import NotSupportedError, SqlError
+from tests.unit.sql.helpers import fails_at_mark, failure, one
 
 
 def tree(text: str) -> exp.Expression:
@@ -78,6 +78,7 @@ def test_place_of_a_node_in_a_later_statement():
         "select count(*) filter (where a > 1) from t",
         "select a ->> 'b', c[1], d is distinct from e, f ~* 'x', g @> '{}'::jsonb from t",
         "select date '2020-01-01', timestamptz '2020-01-01 00:00:00+02', interval '1' hour",
+        "select interval '1.5 seconds', interval '0.5 day', interval '1.5 hours' * 2",
         "values (1, 'a'), (2, 'b')",
         "(select 1) union all (select 2) order by 1",
         "select x from unnest(array[1, 2]) as u(x)",
@@ -89,6 +90,48 @@ def test_parses(text):
     query = one(text).query
     assert query.text == text
     assert not query.tree.find(exp.Command)
+
+
+@pytest.mark.parametrize(
+    "between", ["\n", " \n ", "\r\n", " -- c\n", "\n-- c\n -- d\n\t"]
+)  # fmt: skip
+def test_strings_on_several_lines_are_one(between):
+    tree = one(f"select date '2020-01'{between}'-02', 'it''s'{between}' one'{between}''").query.tree
+    found = [literal.this for literal in tree.find_all(exp.Literal)]
+    assert sorted(found) == ["2020-01-02", "it's one"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "select 'a' ¦'b'",
+        "select 'a' /* c */ ¦'b'",
+        "select 'a' /*\n*/ ¦'b'",
+        "select 'a'\n'b' ¦'c'",
+        "insert into t values ('a' ¦'b')",
+        "select ¦()",
+        "select a ¦in () from t",
+        "select (a, ¦()) from t",
+    ],
+)
+def test_syntax_errors(text):
+    error = failure(text.replace("¦", ""))
+    assert not isinstance(error, NotSupportedError)
+    assert error.code in (None, "42601")
+    if "'" in text:
+        fails_at_mark(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "select a from t group by a with ¦rollup",
+        "select a from t group by a with ¦cube",
+        "select a from t group by a, b ¦grouping sets ((a))",
+    ],
+)
+def test_groupings_of_other_databases_are_refused(text):
+    failure(text.replace("¦", ""))
 
 
 @pytest.mark.parametrize(
@@ -106,3 +149,11 @@ def test_refused(text, what):
     error = fails_at_mark(text)
     assert isinstance(error, NotSupportedError)
     assert what in error.message
+
+
+@pytest.mark.parametrize("text", ["ARRAY 1,[2]", "CAST(x AS ARRAY)", "MAP '1'", "x::map", "1::numeric(\ud7ff, 2)",
+                                  "1::numeric(a)", "'a'::varchar(b)", "1::numeric(99999999999)", "now()::timestamp('x')"])  # fmt: skip
+def test_types_have_the_parameters_that_they_need(text):
+    with pytest.raises(SqlError):
+        tree(f"SELECT {text} FROM t")
+    tree("SELECT ARRAY[1], CAST(x AS int[]), x::int[][], 1::numeric(5, 2), 'a'::varchar(3) FROM t")

@@ -1,0 +1,327 @@
+"""What an expression does where PostgreSQL raises an error: it gives NULL and is counted, or it raises that error.
+
+Templates give NULL for what PostgreSQL refuses (`Function.fallible`, casts that may fail). A guard tells such a NULL from one
+that came in: the value is NULL although all inputs of the failed part are there. `RAISE` is for statements of clients,
+`CountFailures` for objects that a stream must not stop for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from icestream import types as t
+from icestream.functions import casts
+from icestream.functions import fragments as f
+from icestream.functions.coercion import describe, general
+from icestream.functions.expressions import Call, Cast, Expr, Literal
+from icestream.types import ArrayType, NumericType, Type
+
+COUNTING_FUNCTION = "icestream_failed"
+"""A function of the Spark session: (number of an object, whether it failed) → NULL. It counts."""
+SEPARATOR = "|"
+"""Between the SQLSTATE and the message of an error that Spark raises."""
+MOST_STEPS = 16
+"""Operations of an expression that are looked at one by one to name the one that failed."""
+
+Text = Callable[[Expr], str]
+
+
+@dataclass(frozen=True)
+class _Guard:
+    def guard(self, value: str, failure: str) -> str:
+        """The value, or else what happens then."""
+        return f"coalesce({value}, {failure})"
+
+
+@dataclass(frozen=True)
+class CountFailures(_Guard):
+    """Failures give NULL and are counted for an object."""
+
+    object: int
+
+    def handle(self, failed: str, root: Expr, text: Text) -> str:
+        """See `RaiseFailures.handle`."""
+        return f"{COUNTING_FUNCTION}({self.object}, {failed})"
+
+
+@dataclass(frozen=True)
+class RaiseFailures(_Guard):
+    """Failures raise PostgreSQL's error."""
+
+    def handle(self, failed: str, root: Expr, text: Text) -> str:
+        """A text without a value, evaluated when `root` is NULL. `text` renders operations of `root`."""
+        steps = [e for e in _operations(root) if is_fallible(e)]
+        if len(steps) > MOST_STEPS:
+            steps = [root]
+        named = " ".join(f"WHEN {text(e)} IS NULL THEN {_raise(e, text)}" for e in steps[:-1])
+        last = _raise(steps[-1], text)
+        found = f"CASE {named} ELSE {last} END" if named else last
+        return f"CASE WHEN {failed} THEN {found} END"
+
+
+Failures = CountFailures | RaiseFailures
+RAISE = RaiseFailures()
+
+
+def is_fallible(expr: Expr) -> bool:
+    """Whether the operation itself may give NULL for inputs that PostgreSQL refuses."""
+    match expr:
+        case Call(function=function):
+            return function.fallible
+        case Cast(type=target, arg=arg):
+            return can_fail(arg.type, target)
+    return False
+
+
+def can_fail(source: Type, target: Type) -> bool:
+    """Whether a value of `source` may have no equivalent in `target`."""
+    a, b = general(source), general(target)
+    if t.NULL in (a, b) or source == target or b == t.VARCHAR:
+        return False
+    if isinstance(source, ArrayType) and isinstance(target, ArrayType):
+        return can_fail(source.element, target.element)
+    if a in (t.VARCHAR, t.JSONB):
+        return b != a
+    if a in t.INTEGERS:
+        if b in t.INTEGERS:
+            return t.INTEGERS.index(a) > t.INTEGERS.index(b)
+        return isinstance(target, NumericType) and target.precision - target.scale < _DIGITS[a]
+    if isinstance(source, NumericType) and isinstance(target, NumericType):
+        return target.precision - target.scale < source.precision - source.scale
+    if isinstance(source, NumericType) or a in t.FLOATS:
+        return b in t.INTEGERS or isinstance(target, NumericType) or (a, b) == (t.DOUBLE, t.REAL)
+    return False
+
+
+_DIGITS = {t.SMALLINT: 5, t.INTEGER: 10, t.BIGINT: 19}
+
+
+def is_passing(expr: Expr) -> bool:
+    """Whether it is NULL only for a NULL input or a failure: it belongs to the same guarded part as its parent."""
+    return is_fallible(expr) or (
+        isinstance(expr, Cast) and casts.is_known(expr.arg.type, expr.type)
+    )
+
+
+def leaves_of(root: Expr) -> tuple[Expr, ...]:
+    """The inputs of the guarded part below and at `root`, each once."""
+    found: dict[Expr, None] = {}
+
+    def collect(expr: Expr) -> None:
+        for child in expr.children():
+            if is_passing(child):
+                collect(child)
+            else:
+                found[child] = None
+
+    collect(root)
+    return tuple(found)
+
+
+def guard(root: Expr, leaves: Sequence[str], text: Text, failures: Failures) -> str:
+    """The value of `root`, whose failure is handled. `leaves` are the texts of its inputs."""
+    exprs = leaves_of(root)
+    checked = [
+        f"{leaf} IS NOT NULL"
+        for expr, leaf in zip(exprs, leaves, strict=True)
+        if not (isinstance(expr, Literal) and expr.value is not None)
+    ]
+    if isinstance(root, Cast) and isinstance(root.type, ArrayType):
+        return _guard_elements(root, text, failures)
+    failed = " AND ".join(checked) or "TRUE"
+    return failures.guard(text(root), failures.handle(failed, root, text))
+
+
+def _guard_elements(root: Cast, text: Text, failures: Failures) -> str:
+    """An array some of whose elements were not converted."""
+
+    def guarded(args: Sequence[str]) -> str:
+        before, after = args
+        lost = f"{_count_nulls(after)} > {_count_nulls(before)}"
+        return f"coalesce({failures.handle(lost, root, text)}, {after})"
+
+    return f.once((text(root.arg), text(root)), guarded)
+
+
+def _count_nulls(array: str) -> str:
+    return f"size(filter({array}, _e0 -> _e0 IS NULL))"
+
+
+def _operations(root: Expr) -> Iterator[Expr]:
+    """The operations of a guarded part, inputs first."""
+    for child in root.children():
+        if is_passing(child):
+            yield from _operations(child)
+    yield root
+
+
+def _raise(expr: Expr, text: Text) -> str:
+    args = [text(child) for child in expr.children()]
+    return f"raise_error({f.once(args, lambda a: _describe(expr, a))})"
+
+
+# -- PostgreSQL's messages ----------------------------------------------------------------------
+
+
+def _error(code: str, message: str, value: str | None = None) -> str:
+    """The text of an error; `value` is shown in quotes behind the message."""
+    start = f.string(f"{code}{SEPARATOR}{message}")
+    return start if value is None else f"concat({start[:-1]}: \"', left({value}, 1000), '\"')"
+
+
+def _describe(expr: Expr, args: Sequence[str]) -> str:
+    match expr:
+        case Cast(type=target, arg=arg):
+            return _describe_cast(arg.type, target, args[0])
+        case Call(function=function, args=operands):
+            name = function.name
+            if name in ("/", "%", "div") and len(args) == 2:
+                return _describe_division(expr.type, operands[1], args[1])
+            if name == "-" and expr.type == t.JSONB:
+                return _error(
+                    "22023", "cannot delete from scalar, or from object using integer index"
+                )
+            if name == "to_timestamp" and len(args) == 1:
+                return _out_of_range(expr.type)
+            if name in _CASES:
+                return _CASES[name](args)
+            if name in _NAMED:
+                return _error(*_NAMED[name])
+    return _out_of_range(expr.type)
+
+
+def _out_of_range(type: Type) -> str:
+    if type in (t.DATE, t.TIME, t.TIMESTAMP, t.TIMESTAMPTZ, t.INTERVAL):
+        name = "timestamp" if type == t.TIMESTAMPTZ else str(type)
+        return _error("22008", f"{name} out of range")
+    if isinstance(type, NumericType):
+        return _error("22003", "numeric field overflow")
+    if type in t.FLOATS:
+        return _error("22003", "value out of range: overflow")
+    return _error("22003", f"{describe(type)} out of range")
+
+
+def _describe_division(result: Type, divisor: Expr, text: str) -> str:
+    if general(divisor.type) == t.INTERVAL:
+        return _out_of_range(result)
+    zero = _error("22012", "division by zero")
+    return f"IF({text} = 0, {zero}, {_out_of_range(result)})"
+
+
+_NUMBER = r"^\s*[+-]?\d+\s*$"
+_DECIMAL = r"(?i)^\s*[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?\s*$"
+_MOMENT = r"^\s*\d{4,6}-\d{1,2}-\d{1,2}([ T]\d.*)?$|^\s*\d{8}\s*$|^\s*\d{1,2}:\d{1,2}"
+
+
+def _describe_cast(source: Type, target: Type, x: str) -> str:
+    if isinstance(source, ArrayType) and isinstance(target, ArrayType):
+        return _error("22P02", f"an element of the array is no {describe(target.element)}")
+    shown = describe(target)
+    if source == t.JSONB:
+        return _error("22023", f"cannot cast jsonb value to type {shown}", x)
+    if source == t.VARCHAR:
+        return _describe_input(target, shown, x)
+    if source in t.FLOATS and isinstance(target, NumericType):
+        nothing = _error("22003", "numeric has no NaN and no infinity")
+        return f"IF(abs({x}) < double('Infinity'), {_out_of_range(target)}, {nothing})"
+    return _out_of_range(target)
+
+
+def _describe_input(target: Type, shown: str, x: str) -> str:
+    wrong = _error("22P02", f"invalid input syntax for type {shown}", x)
+    if target in t.INTEGERS:
+        far = f"concat('22003{SEPARATOR}value \"', left({x}, 1000), '\" is out of range for type {shown}')"
+        return f"IF({x} RLIKE {f.string(_NUMBER)}, {far}, {wrong})"
+    if target in t.FLOATS:
+        far = (
+            f"concat('22003{SEPARATOR}\"', left({x}, 1000), '\" is out of range for type {shown}')"
+        )
+        return f"IF({x} RLIKE {f.string(_DECIMAL)}, {far}, {wrong})"
+    if isinstance(target, NumericType):
+        far = _error("22003", "numeric field overflow", x)
+        return f"IF({x} RLIKE {f.string(_DECIMAL)}, {far}, {wrong})"
+    if target in (t.DATE, t.TIME, t.TIMESTAMP, t.TIMESTAMPTZ):
+        far = _error("22008", "date/time field value out of range", x)
+        wrong = _error("22007", f"invalid input syntax for type {shown}", x)
+        return f"IF({x} RLIKE {f.string(_MOMENT)}, {far}, {wrong})"
+    if target == t.INTERVAL:
+        return _error("22007", "invalid input syntax for type interval", x)
+    if target == t.JSONB:
+        return _error("22P02", "invalid input syntax for type json", x)
+    if target == t.BYTEA:
+        return _error("22023", "invalid hexadecimal data", x)
+    return wrong
+
+
+_NAMED = {
+    "sin": ("22003", "input is out of range"),
+    "cos": ("22003", "input is out of range"),
+    "tan": ("22003", "input is out of range"),
+    "cot": ("22003", "input is out of range"),
+    "asin": ("22003", "input is out of range"),
+    "acos": ("22003", "input is out of range"),
+    "acosh": ("22003", "input is out of range"),
+    "atanh": ("22003", "input is out of range"),
+    "sqrt": ("2201F", "cannot take square root of a negative number"),
+    "width_bucket": ("2201G", "the count must be greater than zero, and the bounds must differ"),
+    "substring": ("22011", "negative substring length not allowed"),
+    "overlay": ("22011", "negative substring length not allowed"),
+    "split_part": ("22023", "field position must not be zero"),
+    "decode": ("22023", "the text is not in that encoding"),
+    "date_trunc": ("22023", "time zone not recognized"),
+    "timezone": ("22023", "time zone not recognized"),
+    "make_date": ("22008", "date field value out of range"),
+    "make_time": ("22008", "time field value out of range"),
+    "make_timestamp": ("22008", "date/time field value out of range"),
+    "make_timestamptz": ("22008", "date/time field value out of range"),
+    "factorial": ("22003", "value overflows numeric format"),
+    "to_timestamp": ("22007", "the text does not match the format"),
+    "to_date": ("22007", "the text does not match the format"),
+    "trim_array": ("2202E", "number of elements to trim must be between 0 and the array's length"),
+    "jsonb_array_length": ("22023", "cannot get array length of a non-array"),
+}
+
+
+def _describe_logarithm(args: Sequence[str]) -> str:
+    zero = _error("2201E", "cannot take logarithm of zero")
+    negative = _error("2201E", "cannot take logarithm of a negative number")
+    tests = " OR ".join(f"{a} = 0" for a in args)
+    by_one = f"WHEN {args[0]} = 1 THEN {_error('22012', 'division by zero')} " if args[1:] else ""
+    below = " OR ".join(f"{a} < 0" for a in args)
+    return f"CASE WHEN {tests} THEN {zero} WHEN {below} THEN {negative} {by_one}ELSE {zero} END"
+
+
+def _describe_power(args: Sequence[str]) -> str:
+    base, exponent = args
+    zero = _error("2201F", "zero raised to a negative power is undefined")
+    root = _error(
+        "2201F", "a negative number raised to a non-integer power yields a complex result"
+    )
+    far = _error("22003", "value out of range: overflow")
+    return (
+        f"CASE WHEN {base} = 0 AND {exponent} < 0 THEN {zero} "
+        f"WHEN {base} < 0 AND {exponent} <> rint({exponent}) THEN {root} ELSE {far} END"
+    )
+
+
+def _describe_character(args: Sequence[str]) -> str:
+    negative = _error("22023", "character number must be positive")
+    return f"IF({args[0]} < 0, {negative}, {_error('54000', 'requested character not valid for encoding')})"
+
+
+def _describe_bin(args: Sequence[str]) -> str:
+    months = _error(
+        "0A000", "timestamps cannot be binned into intervals containing months or years"
+    )
+    positive = _error("22008", "stride must be greater than zero")
+    return f"IF({args[0]}.months <> 0, {months}, {positive})"
+
+
+_CASES: dict[str, Callable[[Sequence[str]], str]] = {
+    "chr": _describe_character,
+    "date_bin": _describe_bin,
+    "ln": _describe_logarithm,
+    "log": _describe_logarithm,
+    "power": _describe_power,
+}

@@ -1,0 +1,71 @@
+"""Spark jobs that belong to a statement: they end when it is cancelled."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from py4j.java_gateway import JavaClass
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from icestream import interrupts
+from icestream.errors import SqlError
+from icestream.functions.expression_errors import SEPARATOR
+from icestream.plan.spark import CANCEL_CHECK
+
+CANCELLABLE = "icestream.cancellable"
+"""A setting of Spark sessions: whether they have the function that ends cancelled tasks."""
+GROUP, POOL = "spark.jobGroup.id", "spark.scheduler.pool"
+
+_NUMBERS = itertools.count(1)
+
+
+def register_cancel_check(spark: SparkSession) -> None:
+    """Give a session the function that ends cancelled tasks, if the engine's jar is on its class path."""
+    jvm = spark.sparkContext._jvm
+    if isinstance(jvm.icestream.KeepRunning, JavaClass):
+        boolean = jvm.org.apache.spark.sql.types.DataTypes.BooleanType
+        spark._jsparkSession.udf().register(CANCEL_CHECK, jvm.icestream.KeepRunning(), boolean)
+        spark.conf.set(CANCELLABLE, "true")
+
+
+def has_cancel_check(spark: SparkSession) -> bool:
+    """Whether the joins of a query may ask if they are cancelled."""
+    return bool(spark.conf.get(CANCELLABLE, "false") == "true")
+
+
+@contextmanager
+def raising_sql_errors() -> Iterator[None]:
+    """Turn what an expression raised in Spark into PostgreSQL's error."""
+    try:
+        yield
+    except PySparkException as error:
+        if error.getCondition() != "USER_RAISED_EXCEPTION":
+            raise
+        raised = (error.getMessageParameters() or {}).get("errorMessage", "")
+        code, _, message = raised.partition(SEPARATOR)
+        raise SqlError(message, code=code) from None
+
+
+@contextmanager
+def cancellable(spark: SparkSession, pool: str = "queries") -> Iterator[None]:
+    """Run the Spark jobs of this thread meanwhile as those of the current statement."""
+    interrupt = interrupts.current()
+    context = spark.sparkContext
+    group = f"icestream-statement-{next(_NUMBERS)}"
+
+    def cancel() -> None:
+        context._jsc.sc().cancelJobGroupAndFutureJobs(group)
+
+    context.setJobGroup(group, "a statement of a client")
+    context.setLocalProperty(POOL, pool)
+    try:
+        with interrupt.waiting("IPC", "SparkJob"), interrupt.on_cancel(cancel):
+            interrupt.check()
+            with raising_sql_errors():
+                yield
+    finally:
+        context.setLocalProperty(GROUP, None)
+        context.setLocalProperty(POOL, None)

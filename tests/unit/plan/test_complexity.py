@@ -1,0 +1,225 @@
+"""Every statement is planned within seconds or refused: time and memory of planning are bounded."""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+import tracemalloc
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from icestream import types as t
+from icestream.catalog.objects import MaterializedView
+from icestream.catalog.show import explain_object
+from icestream.config import Home
+from icestream.engine import Engine
+from icestream.errors import SqlError
+from icestream.plan.complexity import MAX_NODES
+from icestream.plan.duckdb import render as render_duckdb
+from icestream.plan.linear import relations_read
+from icestream.plan.logical import Node, OutColumn
+from icestream.plan.maintain import State, Times
+from icestream.plan.query import Relation, bind_query
+from icestream.plan.spark import render
+from icestream.plan.stages import Known
+from icestream.sql import parse
+from icestream.sql import statements as st
+from tests.maintained import Lake, View
+from tests.unit.plan.tables import bind
+
+SECONDS = 20
+"""Of the processor, with the rendering. A statement takes a few at most."""
+LIST_SECONDS = 3 * float(os.environ.get("ICESTREAM_TEST_SLACK", "2"))
+"""Of the processor, for binding a long list. Cores that share their caches with other tests take up to twice as long."""
+MEGABYTES = 500
+TABLE = "CREATE TABLE t (v INT, a INT, b VARCHAR);"
+VIEW = "CREATE MATERIALIZED VIEW m AS "
+TOO_COMPLEX = "54001"
+
+
+def full_joins(n: int) -> str:
+    joins = " ".join(f"FULL JOIN (SELECT v FROM t) t{i} USING (v)" for i in range(1, n + 1))
+    return f"SELECT v FROM (SELECT v FROM t) t0 {joins}"
+
+
+def doubling_ctes(n: int) -> str:
+    steps = (
+        f"c{i} AS (SELECT x.v FROM c{i - 1} x JOIN c{i - 1} y ON x.v = y.v)"
+        for i in range(1, n + 1)
+    )
+    return f"WITH c0 AS (SELECT v FROM t), {', '.join(steps)} SELECT count(*) AS n FROM c{n}"
+
+
+def doubling_views(n: int) -> str:
+    steps = [
+        f"CREATE VIEW v{i} AS SELECT x.v FROM v{i - 1} x JOIN v{i - 1} y ON x.v = y.v"
+        for i in range(1, n + 1)
+    ]
+    return ";".join(["CREATE VIEW v0 AS SELECT v FROM t", *steps])
+
+
+def joins(n: int, kind: str = "JOIN") -> str:
+    more = " ".join(f"{kind} t t{i} ON t{i}.v = t{i - 1}.v" for i in range(1, n + 1))
+    return f"SELECT t0.v FROM t t0 {more}"
+
+
+def unions(n: int, all: str = "ALL") -> str:
+    return f" UNION {all} ".join(f"SELECT v + {i} AS x FROM t" for i in range(n))
+
+
+def nested(n: int, opening: str, closing: str, inner: str) -> str:
+    return f"SELECT {opening * n}{inner}{closing * n} FROM t"
+
+
+def in_itself(n: int, step: Callable[[str], str], first: str = "SELECT v AS x FROM t") -> str:
+    for _ in range(n):
+        first = step(first)
+    return first
+
+
+def numbers(n: int) -> str:
+    return ",".join(map(str, range(n)))
+
+
+def strings(n: int) -> str:
+    return ",".join(f"'s{i}'" for i in range(n))
+
+
+def rows(n: int) -> str:
+    return ",".join(f"({i}, 'x{i}')" for i in range(n))
+
+
+PLANNED = {
+    "45 full joins": VIEW + full_joins(45),
+    "200 joins": joins(200),
+    "200 left joins": joins(200, "LEFT JOIN"),
+    "a view of 200 joins": VIEW + joins(200),
+    "a view of 200 left joins": VIEW + joins(200, "LEFT JOIN"),
+    "300 times UNION ALL": VIEW + unions(300),
+    "300 times UNION": VIEW + unions(300, ""),
+    "IN with 100,000 values": f"SELECT v FROM t WHERE v IN ({','.join(map(str, range(100_000)))})",
+    "a view of IN with 100,000 values": f"{VIEW} SELECT v FROM t WHERE v IN ({numbers(100_000)})",
+    "IN with 100,000 strings": f"SELECT v FROM t WHERE b IN ({strings(100_000)})",
+    "a view of IN with 100,000 strings": f"{VIEW} SELECT v FROM t WHERE b IN ({strings(100_000)})",
+    "an array of 100,000 values": f"SELECT v = ANY (ARRAY[{numbers(100_000)}]) AS x FROM t",
+    "VALUES with 20,000 rows": f"{VIEW} SELECT * FROM (VALUES {rows(20_000)}) AS q (x, y)",
+    "2,000 columns": f"CREATE TABLE w ({', '.join(f'c{i} INT' for i in range(2000))}); "
+    f"{VIEW} SELECT {', '.join(f'sum(c{i}) AS s{i}' for i in range(2000))} FROM w; SELECT * FROM w",
+    "a filter over doubled expressions": VIEW
+    + in_itself(30, lambda q: f"SELECT x + x AS x FROM ({q}) AS q WHERE x > 1"),
+    "6 subqueries": VIEW
+    + "SELECT "
+    + ", ".join(f"(SELECT max(a) FROM t AS u WHERE u.v = t.v) AS c{i}" for i in range(6))
+    + " FROM t",
+}
+REFUSED = {
+    "27 doubling WITH queries": doubling_ctes(27),
+    "a view of 27 doubling WITH queries": VIEW + doubling_ctes(27),
+    "27 doubling views": doubling_views(27),
+    "500 parentheses": nested(500, "(", ")", "1"),
+    "500 functions": nested(500, "abs(", ")", "v"),
+    "500 queries": in_itself(500, lambda q: f"SELECT * FROM ({q}) AS q"),
+    "5,000 additions": "SELECT " + "+".join(["v"] * 5000) + " FROM t",
+    "5,000 conditions": "SELECT v FROM t WHERE " + " AND ".join(f"v <> {i}" for i in range(5000)),
+    "a cube of 16 columns": "SELECT count(*) FROM t GROUP BY CUBE ("
+    + ", ".join(f"v + {i}" for i in range(16))
+    + ")",
+    "nested counts of distinct values": VIEW
+    + in_itself(
+        14,
+        lambda q: f"SELECT count(DISTINCT x) AS x, count(DISTINCT y) AS y FROM ({q}) AS q",
+        "SELECT v AS x, a AS y FROM t",
+    ),
+}
+
+
+@pytest.fixture
+def engine(tmp_path: Path) -> Iterator[Engine]:
+    with Engine(Home.at(tmp_path), env={}) as engine:
+        engine.plan(TABLE)
+        yield engine
+
+
+def plan(engine: Engine, text: str) -> None:
+    """Everything that is done with a statement before Spark or DuckDB gets it, that of the next epoch included."""
+    for statement in parse(text, "<sql>", {}):
+        if isinstance(statement, st.Select):
+            node = bind_query(statement.query, engine.catalog.names().relation)
+            inputs = dict.fromkeys(relations_read(node), "t")
+            render(node, inputs)
+            render_duckdb(node, inputs, 0)
+            continue
+        change = engine.catalog.examine(statement)
+        engine.catalog.learn(change)
+        list(explain_object(change.object))
+        if isinstance(change.object, MaterializedView):
+            for stage in change.object.stages:
+                states = dict.fromkeys((*stage.reads, stage.relation), State(True))
+                delta = stage.changes(states, first=False, times=Times(0))
+                assert delta is None or delta.node_count < 10 * MAX_NODES, stage.relation
+
+
+@pytest.mark.parametrize("name", PLANNED)
+def test_large_statements_are_planned(engine: Engine, name: str) -> None:
+    started = time.process_time()
+    plan(engine, PLANNED[name])
+    assert time.process_time() - started < SECONDS
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in PLANNED if ",000" in name and "columns" not in name]
+)
+def test_long_lists_are_bound_in_seconds(engine: Engine, name: str) -> None:
+    started = time.process_time()
+    text = PLANNED[name]
+    engine.plan(text if text.startswith("CREATE") else VIEW + text)
+    assert time.process_time() - started < LIST_SECONDS
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_statements_without_bounds_are_refused(engine: Engine, name: str) -> None:
+    tracemalloc.start()
+    started = time.process_time()
+    with pytest.raises(SqlError) as refused:
+        plan(engine, REFUSED[name])
+    assert refused.value.code == TOO_COMPLEX, refused.value
+    assert time.process_time() - started < SECONDS
+    assert tracemalloc.get_traced_memory()[1] < MEGABYTES << 20
+    tracemalloc.stop()
+
+
+COLUMNS = (("v", t.INTEGER), ("a", t.INTEGER))
+CUT = {
+    "full joins": "SELECT v, t0.a AS a0, t2.a AS a2, t4.a AS a4 FROM t t0 "
+    + " ".join(f"FULL JOIN t t{i} USING (v)" for i in range(1, 5)),
+    "inner joins": "SELECT t0.v, t6.a AS a6, t8.a AS a8 FROM t t0 "
+    + " ".join(f"JOIN t t{i} ON t{i}.v = t{i - 1}.v" for i in range(1, 9)),
+    "left joins": "SELECT t0.v, t6.a AS a6, t8.a AS a8 FROM t t0 "
+    + " ".join(f"LEFT JOIN t t{i} ON t{i}.v = t{i - 1}.a" for i in range(1, 9)),
+    "joins on both sides": "WITH c0 AS (SELECT v, a FROM t), c1 AS (SELECT x.v, y.a FROM c0 x JOIN c0 y "
+    "ON x.v = y.v), c2 AS (SELECT x.v, y.a FROM c1 x JOIN c1 y ON x.v = y.v), c3 AS (SELECT x.v, y.a "
+    "FROM c2 x LEFT JOIN c2 y ON x.v = y.a), c4 AS (SELECT x.v, y.a FROM c3 x JOIN c3 y ON x.v = y.v) "
+    "SELECT v, a FROM c4",
+}
+
+
+@pytest.mark.parametrize("name", CUT)
+def test_joins_in_parts_hold_what_their_query_gives(name: str) -> None:
+    r = random.Random(name)
+    lake = Lake(seed=1)
+    lake.create("t", [OutColumn(*column) for column in COLUMNS])
+    node: Node = bind(CUT[name], {"t": Relation("t", "t", COLUMNS)})
+    view = View(lake, node, {"t": Known(grows=False)}, "v")
+    assert any("/part" in stage.relation for stage in view.stages)
+    present: list[tuple[int | None, int | None]] = []
+    for _ in range(6):
+        gone = [row for row in present if r.random() < 0.4]
+        new = [(r.choice((1, 2, 3, None)), r.choice((1, 2, None))) for _ in range(1)]
+        present = [row for row in present if row not in gone][:1] + new
+        held = lake.run(f"SELECT v, a FROM {lake.table('t')}").fetchall()
+        lake.feed("t", [(row, -1) for row in held] + [(row, 1) for row in present])
+        view.advance()
+        view.verify()
