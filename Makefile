@@ -54,7 +54,7 @@ unit: $(TESTABLE)
 	$(PY) -m pytest tests/unit
 
 fuzz: $(TESTABLE)
-	N=$(N) $(PY) -m pytest $(addprefix tests/unit/plan/test_,maintain.py clock.py closed.py temporal_views.py) --tb=short
+	FRESH_SEEDS=1 N=$(N) $(PY) -m pytest $(addprefix tests/unit/plan/test_,maintain.py clock.py closed.py temporal_views.py) --tb=short
 
 faults: test-setup
 	FAULT_POINTS=all $(PY) -m tests.faults.matrix --keep $(FAULTS); status=$$?; $(PY) docs/generate.py; exit $$status

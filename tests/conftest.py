@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from icestream.dev.broker import Broker
+from tests.seeds import draw_seed
 from tests.services import kafka as kafka_client
 from tests.services.aws import AwsServer
 from tests.services.postgres import PostgresServer, postgres
@@ -21,6 +22,13 @@ __all__ = ["postgres"]
 
 TopicFactory = Callable[..., str]
 Produce = Callable[..., int]
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Hypothesis draws from the commit too, unless its option says otherwise."""
+    if config.option.hypothesis_seed is None:
+        config.option.hypothesis_seed = draw_seed("hypothesis")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
@@ -16,6 +15,7 @@ from icestream.lake.fold import DELETE, OFFSET, OP
 from icestream.lake.jvm import Jvm
 from icestream.lake.table import LakeTable
 from tests.engine import duckdb_count, lake_table
+from tests.seeds import draw_seed
 
 COLUMNS = ("lane", "id", "name", "n", "v")
 DECLARED = "lane BIGINT, id VARCHAR, name VARCHAR, n INT, v INT, PRIMARY KEY (lane, id)"
@@ -32,10 +32,8 @@ Content = dict[Key, Row]
 
 
 def seeded() -> random.Random:
-    """Another history in every run; SEED repeats one."""
-    seed = int(os.environ.get("SEED", random.randrange(2**32)))
-    print(f"SEED={seed}")
-    return random.Random(seed)
+    """The source of a random history."""
+    return random.Random(draw_seed("histories by key"))
 
 
 class Model:

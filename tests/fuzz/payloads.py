@@ -30,9 +30,6 @@ MAX_SECONDS = 20.0
 MAX_GROWTH = 64 << 20
 """Bytes by which resident memory may grow after the first tenth of a run."""
 
-ROUND = 500
-"""Payloads of a format before the next one's turn, where the time is limited."""
-
 
 def resident() -> int:
     """Bytes of this process in memory, without what allocators keep for later."""
@@ -65,17 +62,6 @@ def fuzz(name: str, count: int, seed: int) -> str:
         f"{name}: {done} payloads, {seed - first} batches from seed {first}, {time.process_time() - started:.0f} s, "
         f"slowest batch {slowest:.2f} s, memory {warm >> 20} MB, then {growth / (1 << 20):+.0f} MB"
     )
-
-
-def run(seed: int, seconds: float) -> int:
-    """Decode payloads of all formats for so long; gives their number."""
-    started, done = time.monotonic(), 0
-    while time.monotonic() - started < seconds:
-        for name in CHECKS:
-            fuzz(name, ROUND, seed)
-            done += ROUND
-        seed += ROUND
-    return done
 
 
 def main() -> int:

@@ -7,6 +7,8 @@ import random
 from collections.abc import Sequence
 from typing import TypeVar
 
+from tests.seeds import draw_seed
+
 T = TypeVar("T")
 
 EVERY = os.environ.get("FAULT_POINTS") == "all"
@@ -16,7 +18,7 @@ def choose_points(points: Sequence[T], count: int) -> list[T]:
     """Some points in their order. They are printed, so that a failure can be repeated by hand."""
     chosen = set(range(len(points)))
     if not EVERY:
-        chosen = set(random.SystemRandom().sample(sorted(chosen), count))
+        chosen = set(random.Random(draw_seed("fault points")).sample(sorted(chosen), count))
     found = [point for number, point in enumerate(points) if number in chosen]
     print(f"fault points: {found}")
     return found

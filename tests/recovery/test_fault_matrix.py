@@ -1,19 +1,18 @@
-"""A random part of the fault matrix. `make faults` runs all of it; FAULT_SEED=… repeats a run."""
+"""A random part of the fault matrix. `make faults` runs all of it; SEED=… repeats a run."""
 
 from __future__ import annotations
 
-import os
-import random
 from pathlib import Path
 
 import pytest
 
 from icestream.dev.broker import Broker
 from tests.faults.matrix import Cell, choose_part, passed_cells, run_cell
+from tests.seeds import draw_seed
 
 pytestmark = [pytest.mark.spark, pytest.mark.services]
 
-SEED = int(os.environ.get("FAULT_SEED") or random.SystemRandom().randrange(2**32))
+SEED = draw_seed("fault matrix")
 
 
 @pytest.mark.timeout(900)

@@ -15,6 +15,7 @@ from icestream.errors import SqlError
 from icestream.sql import parse
 from icestream.sql.dialect import Dialect
 from icestream.sql.statements import Select
+from tests.seeds import draw_seed
 from tests.services.postgres import PostgresServer, postgres
 
 __all__ = ["postgres"]
@@ -116,8 +117,7 @@ def test_known_cases(connection: psycopg.Connection[Any], text: str, value: str)
 
 
 def test_random_expressions(connection: psycopg.Connection[Any]) -> None:
-    seed = int(os.environ.get("SEED", random.randrange(2**32)))
-    print(f"SEED={seed}")
+    seed = draw_seed("operators")
     r, compared, refused = random.Random(seed), 0, []
     for _ in range(int(os.environ.get("COUNT", "4000"))):
         text = random_expression(r)

@@ -19,6 +19,7 @@ from pyspark.sql import SparkSession
 
 from tests.duck import bag, connect, render_duckdb
 from tests.feeds import Feed, Row, Running
+from tests.seeds import draw_seed
 from tests.shapes import (
     FORMS,
     OPEN,
@@ -44,8 +45,7 @@ class Case:
     """A schema, a history and views, all from one seed."""
 
     def __init__(self) -> None:
-        self.seed = int(os.environ.get("SEED", random.randrange(2**32)))
-        print(f"SEED={self.seed}")
+        self.seed = draw_seed("views on Spark")
         r = random.Random(self.seed)
         self.schema: Schema = random_schema(r, tables=3)
         self.history = random_history(r, self.schema, 90, retract=False)

@@ -28,6 +28,8 @@ _NOT_A_NUMBER = re.compile(
     rb"[:\[,]\s*-?(?:NaN|Inf|Infinity)\s*[,}\]]"
 )  # Arrow's reader takes them
 _LONG_NUMBER = re.compile(rb"[0-9]{%d}" % values.MAX_DIGITS)
+_LONG_EXPONENT = re.compile(rb"[eE][+-]?[0-9]{18}")  # more than Python's decimals take
+_DIGITS_AS_ZEROS = bytes.maketrans(b"0123456789", b"0" * 10)
 _LETTER = re.compile(rb"\\u(?:00[4-7]|212[aA])")  # an escape that may hide a letter of a key
 _KELVIN = "\u212a".encode()  # its lower case is k
 _BLANKS = " \t\r\n"
@@ -209,6 +211,7 @@ def _beyond_arrow(texts: pa.StringArray, data: bytes) -> bool:
         (nested and b"null" in data and _TOP_LEVEL_NULL.search(data))
         or ((_has(data, b"NaN") or _has(data, b"Inf")) and _NOT_A_NUMBER.search(data))
         or (longest > values.MAX_DIGITS and _LONG_NUMBER.search(data))
+        or (b"0" * 18 in data.translate(_DIGITS_AS_ZEROS) and _LONG_EXPONENT.search(data))
     )
 
 

@@ -131,6 +131,8 @@ REFUSED = [
     (t.DOUBLE, '{"b": -Infinity}', "-Infinity is not a number"),
     (t.DOUBLE, '{"a": 1e400}', "out of range"),
     (t.DOUBLE, '{"a": 1e99999999999999999999}', "out of range"),
+    (t.BOOLEAN, '{"k": [5e-99999999999999999999]}', "out of range"),
+    (t.BOOLEAN, '{"k": 5E+999999999999999999999, "a": true}', "out of range"),
     (t.REAL, '{"a": 3.4028235677973366e38}', "out of range"),
     (t.BOOLEAN, '{"a": 1}', "not a valid boolean"),
     (t.VARCHAR, '{"a": {"b": 1}}', "not a valid varchar"),

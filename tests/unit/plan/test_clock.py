@@ -6,7 +6,6 @@ middle of one. SEED repeats a run, N says how many histories there are (`make fu
 
 from __future__ import annotations
 
-import os
 import random
 from datetime import UTC, datetime, timedelta
 
@@ -18,6 +17,7 @@ from icestream.plan.logical import OutColumn
 from icestream.plan.query import Relation
 from icestream.plan.stages import Known
 from tests.maintained import Lake, Row, View
+from tests.seeds import draw_seeds
 from tests.unit.plan.tables import bind
 
 COLUMNS = (("k", t.INTEGER), ("g", t.INTEGER), ("ts", t.TIMESTAMPTZ), ("f", t.BOOLEAN))
@@ -131,14 +131,7 @@ def failures(seed: int) -> list[str]:
     return list(wrong.values())
 
 
-def seeds() -> list[int]:
-    if "SEED" in os.environ:
-        return [int(os.environ["SEED"])]
-    first = random.randrange(2**32)
-    return [first + n for n in range(int(os.environ.get("N", "1")))]
-
-
-@pytest.mark.parametrize("seed", seeds())
+@pytest.mark.parametrize("seed", draw_seeds("clock"))
 def test_views_follow_the_clock(seed: int) -> None:
     wrong = failures(seed)
     assert not wrong, "\n\n".join(wrong)

@@ -6,7 +6,6 @@ may be made in the middle of a history. SEED repeats a run, N says how many hist
 
 from __future__ import annotations
 
-import os
 import random
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
@@ -27,6 +26,7 @@ from icestream.plan.watermarks import (
     watermarks_read,
 )
 from tests.maintained import Lake, Row, View
+from tests.seeds import draw_seeds
 from tests.unit.plan.tables import bind
 
 COLUMNS = (("k", t.INTEGER), ("g", t.INTEGER), ("ts", t.TIMESTAMP))
@@ -172,14 +172,7 @@ def failures(seed: int) -> list[str]:
     return list(wrong.values())
 
 
-def seeds() -> list[int]:
-    if "SEED" in os.environ:
-        return [int(os.environ["SEED"])]
-    first = random.randrange(2**32)
-    return [first + n for n in range(int(os.environ.get("N", "1")))]
-
-
-@pytest.mark.parametrize("seed", seeds())
+@pytest.mark.parametrize("seed", draw_seeds("closed windows"))
 def test_views_show_what_is_final(seed: int) -> None:
     wrong = failures(seed)
     assert not wrong, "\n\n".join(wrong)
@@ -241,7 +234,7 @@ class Chain:
             view.verify()
 
 
-@pytest.mark.parametrize("seed", seeds())
+@pytest.mark.parametrize("seed", draw_seeds("closed windows"))
 def test_views_over_views_show_what_is_final(seed: int) -> None:
     r = random.Random(seed)
     lake = _lake(seed)

@@ -11,6 +11,7 @@ import duckdb
 import pytest
 
 from tests.duck import UnknownToDuckDBError, bag, connect, duck_type, quoted, render_duckdb
+from tests.seeds import draw_seed
 from tests.shapes import FORMS, Contents, random_history, random_query, random_schema
 from tests.spark.golden import TABLES, plan
 
@@ -19,10 +20,7 @@ INPUTS = {f"{name}#1": name for name in TABLES}
 
 @pytest.fixture
 def seed() -> int:
-    """Another one in every run; SEED repeats one."""
-    found = int(os.environ.get("SEED", random.randrange(2**32)))
-    print(f"SEED={found}")
-    return found
+    return draw_seed("duckdb")
 
 
 @pytest.fixture(scope="module")

@@ -14,6 +14,7 @@ from icestream.plan.duckdb import multiplies, render
 from tests.duck import UnknownToDuckDBError, bag, connect, render_duckdb
 from tests.duck import duck_type as stored_type
 from tests.duck import quoted as name
+from tests.seeds import draw_seed
 from tests.shapes import FORMS, Contents, random_history, random_query, random_schema
 from tests.spark.golden import TABLES, plan, queries
 
@@ -59,8 +60,7 @@ def test_golden_queries(database: duckdb.DuckDBPyConnection) -> None:
 
 
 def test_random_queries() -> None:
-    seed = int(os.environ.get("SEED", random.randrange(2**32)))
-    print(f"SEED={seed}")
+    seed = draw_seed("local queries")
     r, connection = random.Random(seed), connect()
     answered = 0
     for _ in range(int(os.environ.get("COUNT", "3"))):

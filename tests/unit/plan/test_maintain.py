@@ -23,6 +23,7 @@ from icestream.plan.query import Relation
 from icestream.plan.stages import Known
 from tests.duck import bag
 from tests.maintained import Lake, Row, View
+from tests.seeds import draw_seeds
 from tests.shapes import (
     FORMS,
     OPEN,
@@ -133,14 +134,7 @@ REGRESSIONS = (3795095901,)
 """Seeds that failed once."""
 
 
-def seeds() -> list[int]:
-    if "SEED" in os.environ:
-        return [int(os.environ["SEED"])]
-    first = random.randrange(2**32)
-    return [*REGRESSIONS, *(first + n for n in range(int(os.environ.get("N", "1"))))]
-
-
-@pytest.mark.parametrize("seed", seeds())
+@pytest.mark.parametrize("seed", draw_seeds("views", REGRESSIONS))
 def test_views_hold_what_their_queries_give(seed: int) -> None:
     only = os.environ.get("ONLY")
     wrong = list(random_case(seed).failures(int(only) if only else None))

@@ -6,7 +6,6 @@ N says how many histories there are (`make fuzz`).
 
 from __future__ import annotations
 
-import os
 import random
 
 import duckdb
@@ -19,6 +18,7 @@ from icestream.plan.query import Relation
 from icestream.plan.stages import Known
 from tests.duck import bag, quoted
 from tests.maintained import Lake, Row, View
+from tests.seeds import draw_seeds
 from tests.unit.plan.tables import bind
 
 LEFT = (("k", t.INTEGER), ("g", t.INTEGER), ("v", t.INTEGER))
@@ -44,13 +44,6 @@ ABOVE = (
     "SELECT k, n FROM (SELECT k, row_number() OVER (PARTITION BY w ORDER BY v, k) AS n FROM ({0}) AS x) AS y WHERE n <= 2",
     "SELECT x.k AS k, u.w AS w FROM ({0}) AS x JOIN r AS u ON x.v = u.id",
 )
-
-
-def seeds() -> list[int]:
-    if "SEED" in os.environ:
-        return [int(os.environ["SEED"])]
-    first = random.randrange(2**32)
-    return [*FOUND, *(first + n for n in range(int(os.environ.get("N", "1"))))]
 
 
 class Right:
@@ -112,7 +105,7 @@ def failures(seed: int) -> list[str]:
     return list(wrong.values())
 
 
-@pytest.mark.parametrize("seed", seeds())
+@pytest.mark.parametrize("seed", draw_seeds("temporal views", FOUND))
 def test_rows_are_joined_when_they_come(seed: int) -> None:
     wrong = failures(seed)
     assert not wrong, "\n\n".join(wrong)

@@ -21,6 +21,7 @@ from icestream.engine import Engine
 from icestream.server.listener import Listener
 from icestream.server.service import Service
 from tests.cancels import Served, await_condition
+from tests.seeds import draw_seed
 from tests.unit.server.frames import (
     FLUSH,
     SYNC,
@@ -84,8 +85,7 @@ def talk(served: Served, random: random.Random) -> None:
 def test_nothing_is_left_of_clients_that_vanish(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    seed = int(os.environ.get("ICESTREAM_SEED", random.randrange(1 << 32)))
-    print(f"ICESTREAM_SEED={seed}")
+    seed = draw_seed("vanishing clients")
     with Engine(Home.at(tmp_path / "home")) as engine:
         service = Service(engine)
         with Listener(service, port=0) as listener:
