@@ -8,55 +8,18 @@ import struct
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from socket import SocketIO
 
-import psycopg
 from psycopg import errors
 from psycopg.conninfo import conninfo_to_dict
 
-from icestream.server.listener import Listener
+from tests.serving import Served, await_condition
 from tests.unit.server.frames import parse, query, startup
 
 LIMIT = 2.0 + float(os.environ.get("ICESTREAM_TEST_ALLOWANCE", "1"))
 """Seconds until a statement has ended: 2 s, and an allowance for a machine that runs other tests meanwhile. Two loaded cores
 have reached 1.2 s."""
 CANCELS = ("cancel", "pg_cancel_backend", "pg_terminate_backend", "timeout", "vanish", "stop")
-
-
-@dataclass
-class Served:
-    """A server, and how to reach it."""
-
-    url: str
-    listener: Listener
-
-    def connect(self, **options: str) -> psycopg.Connection:
-        return psycopg.connect(self.url, autocommit=True, **options)  # type: ignore[arg-type]
-
-    def await_wait(self, pid: int, wait: tuple[str | None, str | None] | None = None) -> None:
-        """Until a session runs a statement, and waits for that, if one is named."""
-        with self.connect() as client:
-            await_condition(lambda: _is_waiting(client, pid, wait))
-
-    def await_sessions(self, count: int) -> None:
-        """Until so many clients are connected."""
-        await_condition(lambda: self.listener.clients == count)
-
-
-def await_condition(condition: Callable[[], bool], timeout: float = 60) -> None:
-    end = time.monotonic() + timeout
-    while not condition():
-        assert time.monotonic() < end, "it never happened"
-        time.sleep(0.01)
-
-
-def _is_waiting(client: psycopg.Connection, pid: int, wait: object) -> bool:
-    found = client.execute(
-        "SELECT state, wait_event_type, wait_event FROM pg_stat_activity WHERE pid = %s", [pid]
-    ).fetchone()
-    assert found is not None
-    return found[0] == "active" and (wait is None or found[1:] == wait)
 
 
 def end_statement(

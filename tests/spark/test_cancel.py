@@ -23,7 +23,8 @@ from icestream.lake.stamp import Record
 from icestream.runtime.epoch import Epoch
 from icestream.server.listener import Listener
 from icestream.server.service import Service
-from tests.cancels import CANCELS, LIMIT, Served, await_condition, end_statement
+from tests.cancels import CANCELS, LIMIT, end_statement
+from tests.serving import Served, await_condition, serve
 from tests.spark_session import spark
 
 __all__ = ["spark"]
@@ -49,25 +50,19 @@ class Running:
 @pytest.fixture(scope="module")
 def running(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     home = Home.at(tmp_path_factory.mktemp("cancel") / "home")
-    with Engine(
-        home, EngineSettings(epoch_interval=0.1), application=spark, allow_paths=["/"]
-    ) as engine:
-        service = Service(engine)
-        service.start()
-        try:
-            with Listener(service, port=0) as listener:
-                host, port = listener.address
-                served = Served(f"host={host} port={port} user=root dbname=dev", listener)
-                with served.connect() as client:
-                    client.execute("CREATE TABLE t (id INT PRIMARY KEY, k INT)")
-                    client.execute("CREATE TABLE other (id INT PRIMARY KEY)")
-                    client.execute("INSERT INTO t SELECT i, 1 FROM generate_series(1, 3000) AS g (i)")  # fmt: skip
-                    client.execute("CREATE SUBSCRIPTION followed FROM t WITH (retention = '1 day')")
-                    client.execute("FLUSH")
-                yield Running(served, engine, spark)
-        finally:
-            service.stop()
-        assert service.failed is None
+    with (
+        Engine(
+            home, EngineSettings(epoch_interval=0.1), application=spark, allow_paths=["/"]
+        ) as engine,
+        serve(engine) as served,
+    ):
+        with served.connect() as client:
+            client.execute("CREATE TABLE t (id INT PRIMARY KEY, k INT)")
+            client.execute("CREATE TABLE other (id INT PRIMARY KEY)")
+            client.execute("INSERT INTO t SELECT i, 1 FROM generate_series(1, 3000) AS g (i)")
+            client.execute("CREATE SUBSCRIPTION followed FROM t WITH (retention = '1 day')")
+            client.execute("FLUSH")
+        yield Running(served, engine, spark)
 
 
 @dataclass

@@ -23,7 +23,7 @@ from icestream.runtime.pipeline import Pipeline
 from icestream.server import session
 from icestream.server.listener import Listener
 from icestream.server.service import Service
-from tests.cancels import await_condition
+from tests.serving import await_condition, serve
 from tests.spark_session import spark
 
 __all__ = ["spark"]
@@ -64,14 +64,8 @@ def running(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> It
     with pytest.MonkeyPatch.context() as patch, Engine(home, SETTINGS, application=spark) as engine:
         patch.setattr(housekeeping, "CHECK_EVERY", 1)
         patch.setattr(policy, "SLACK", 0)
-        service = Service(engine)
-        service.start()
-        try:
-            with Listener(service, port=0) as listener:
-                host, port = listener.address
-                yield Running(f"host={host} port={port} user=root dbname=dev", engine)
-        finally:
-            service.stop()
+        with serve(engine) as served:
+            yield Running(served.url, engine)
 
 
 def _fill(running: Running, table: str) -> list[tuple[int, int]]:

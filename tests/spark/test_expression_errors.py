@@ -12,8 +12,7 @@ from pyspark.sql import SparkSession
 
 from icestream.config import EngineSettings, Home
 from icestream.engine import Engine
-from icestream.server.listener import Listener
-from icestream.server.service import Service
+from tests.serving import serve
 from tests.spark_session import spark
 
 __all__ = ["spark"]
@@ -34,24 +33,18 @@ class Running:
 @pytest.fixture(scope="module")
 def running(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     home = Home.at(tmp_path_factory.mktemp("errors") / "home")
-    with Engine(home, EngineSettings(epoch_interval=0.1), application=spark) as engine:
-        service = Service(engine)
-        service.start()
-        try:
-            with Listener(service, port=0) as listener:
-                host, port = listener.address
-                url = f"host={host} port={port} user=root dbname=dev"
-                with psycopg.connect(url, autocommit=True) as client:
-                    for sql in (
-                        "CREATE TABLE t (id INT PRIMARY KEY, s VARCHAR, a INT, b INT, d DOUBLE PRECISION)",
-                        "INSERT INTO t VALUES (1, '12', 7, 2, 1.5), (2, 'x', 2147483647, 0, -1), (3, NULL, NULL, 1, NULL)",
-                        "FLUSH",
-                    ):
-                        client.execute(sql.encode())
-                    yield Running(engine, client)
-        finally:
-            service.stop()
-        assert service.failed is None
+    with (
+        Engine(home, EngineSettings(epoch_interval=0.1), application=spark) as engine,
+        serve(engine) as served,
+        served.connect() as client,
+    ):
+        for sql in (
+            "CREATE TABLE t (id INT PRIMARY KEY, s VARCHAR, a INT, b INT, d DOUBLE PRECISION)",
+            "INSERT INTO t VALUES (1, '12', 7, 2, 1.5), (2, 'x', 2147483647, 0, -1), (3, NULL, NULL, 1, NULL)",
+            "FLUSH",
+        ):
+            client.execute(sql.encode())
+        yield Running(engine, client)
 
 
 ERRORS = {

@@ -16,9 +16,8 @@ from pyspark.sql import SparkSession
 
 from icestream.config import EngineSettings, Home
 from icestream.engine import Engine
-from icestream.server.listener import Listener
-from icestream.server.service import Service
 from tests.feeds import Feed
+from tests.serving import serve
 from tests.spark.test_views_time import new
 from tests.spark_session import spark
 
@@ -29,21 +28,16 @@ pytestmark = pytest.mark.spark
 @contextmanager
 def serving(home: Path, spark: SparkSession, epoch_interval: float = 0.2) -> Iterator[str]:
     """A server on a home, and how to reach it."""
-    with Engine(
-        Home.at(home),
-        EngineSettings(epoch_interval=epoch_interval),
-        application=spark,
-        allow_paths=["/"],
-    ) as engine:
-        service = Service(engine)
-        service.start()
-        try:
-            with Listener(service, port=0) as listener:
-                host, port = listener.address
-                yield f"host={host} port={port} user=root dbname=dev"
-        finally:
-            service.stop()
-        assert service.failed is None
+    with (
+        Engine(
+            Home.at(home),
+            EngineSettings(epoch_interval=epoch_interval),
+            application=spark,
+            allow_paths=["/"],
+        ) as engine,
+        serve(engine) as served,
+    ):
+        yield served.url
 
 
 def test_views_are_made_while_it_runs(spark: SparkSession, tmp_path: Path) -> None:

@@ -18,9 +18,8 @@ from icestream.engine import Engine
 from icestream.errors import RangeLostError
 from icestream.observe import status as observe
 from icestream.observe.status import Status
-from icestream.server.listener import Listener
-from icestream.server.service import Service
 from tests.engine import await_condition, column
+from tests.serving import serve
 from tests.spark.test_engine import once
 from tests.spark_session import spark
 
@@ -65,20 +64,14 @@ class World:
 @contextmanager
 def world(root: Path, spark: SparkSession) -> Iterator[World]:
     home = root / "home"
-    with Engine(
-        Home.at(home), EngineSettings(epoch_interval=0.1), application=spark, allow_paths=["/"]
-    ) as engine:
-        service = Service(engine)
-        service.start()
-        try:
-            with Listener(service, port=0) as listener:
-                host, port = listener.address
-                url = f"host={host} port={port} user=root dbname=dev"
-                with psycopg.connect(url, autocommit=True) as client:
-                    yield World(root, client, home)
-        finally:
-            service.stop()
-        assert service.failed is None
+    with (
+        Engine(
+            Home.at(home), EngineSettings(epoch_interval=0.1), application=spark, allow_paths=["/"]
+        ) as engine,
+        serve(engine) as served,
+        served.connect() as client,
+    ):
+        yield World(root, client, home)
 
 
 def test_readers_of_a_failing_source_wait_and_others_go_on(

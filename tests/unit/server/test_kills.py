@@ -20,8 +20,8 @@ from icestream.config import Home
 from icestream.engine import Engine
 from icestream.server.listener import Listener
 from icestream.server.service import Service
-from tests.cancels import Served, await_condition
 from tests.seeds import draw_seed
+from tests.serving import Served, await_condition
 from tests.unit.server.frames import (
     FLUSH,
     SYNC,
