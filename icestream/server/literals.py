@@ -55,10 +55,11 @@ def _without_variables(text: str) -> str:
 
 def parameters(sql: str) -> int:
     """How many parameters a statement has: the highest number."""
-    highest = max((int(m["number"][:20]) for m in _marks(sql) if m["number"]), default=0)
-    if highest > MAX_PARAMETERS:
-        raise SqlError(f"there is no parameter ${highest}", code="42P02")
-    return highest
+    numbers = [int(m["number"][:20]) for m in _marks(sql) if m["number"]]
+    for number in numbers:
+        if not 1 <= number <= MAX_PARAMETERS:
+            raise SqlError(f"there is no parameter ${number}", code="42P02")
+    return max(numbers, default=0)
 
 
 def filled(sql: str, values: Sequence[object]) -> str:

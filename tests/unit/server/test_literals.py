@@ -46,6 +46,14 @@ def test_parameters_are_not_looked_for_in_texts() -> None:
         filled(sql, [1])
 
 
+@pytest.mark.parametrize("sql", ["select $0", "drop $0view v", "select $1, $00", "select $99999"])
+def test_numbers_of_parameters_begin_at_one(sql: str) -> None:
+    for ask in (lambda: filled(sql, [1]), lambda: marked(sql, [None]), lambda: parameters(sql)):
+        with pytest.raises(SqlError, match="no parameter") as caught:
+            ask()
+        assert caught.value.code == "42P02"
+
+
 @pytest.mark.parametrize("value", TRICKS)
 def test_a_parameter_is_data(value: str) -> None:
     """It comes back as the literal, whatever it looks like, and so does what follows it."""
