@@ -50,14 +50,15 @@ def kill_at_points(world: World, pipeline: Pipeline, chosen: random.Random) -> N
     """Kill the process group the first time it comes by each of some fault points. FAULT_POINTS=all: by each point."""
     every = os.environ.get("FAULT_POINTS") == "all"
     reached: list[str] = []
+    world.server.stop()
     for point in POINTS if every else chosen.sample(POINTS, 3):
-        world.server.stop()
+        # The start recovers from the kill before, and may itself be killed on the way.
         world.attempt(lambda p=point: world.server.begin(fault=p))  # type: ignore[misc]
         world.attempt(pipeline.work)
         world.attempt(lambda: world.execute("SET statement_timeout = '10s'", "FLUSH"))
         reached += [] if world.server.alive else [point]
         world.server.kill()
-        world.server.ensure()
+    world.server.ensure()
     assert reached or not every, "no fault point was reached"
 
 
