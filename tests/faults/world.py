@@ -138,8 +138,9 @@ class ServerProcess:
     def kill(self) -> None:
         """SIGKILL to the server, its JVM and its Python workers."""
         if self.process is not None:
-            with suppress(ProcessLookupError):
-                os.killpg(self.process.pid, signal.SIGKILL)
+            for pid in self.children(""):
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
             self.process.wait()
 
     def stop(self) -> None:
@@ -153,16 +154,16 @@ class ServerProcess:
             self.kill()
 
     def children(self, word: str) -> list[int]:
-        """Processes of the server's group whose command line has a word."""
+        """Processes of the server's session whose command line has a word: Python workers have a group of their own."""
         assert self.process is not None
         found = []
         for entry in Path("/proc").iterdir():
             if not entry.name.isdigit():
                 continue
             with suppress(OSError, IndexError):
-                group = int((entry / "stat").read_text().rpartition(")")[2].split()[2])
+                session = int((entry / "stat").read_text().rpartition(")")[2].split()[3])
                 line = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode()
-                if group == self.process.pid and word in line:
+                if session == self.process.pid and word in line:
                     found.append(int(entry.name))
         return found
 
