@@ -20,7 +20,6 @@ from confluent_kafka import OFFSET_END, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions
 
 from icestream.dev.broker import Broker
-from icestream.faults import POINTS
 from tests.engine import await_condition, icestream
 from tests.faults.pipelines import Load, Pipeline
 from tests.faults.world import World, second_address
@@ -47,19 +46,16 @@ class Fault:
 
 
 def kill_at_points(world: World, pipeline: Pipeline, chosen: random.Random) -> None:
-    """Kill the process group the first time it comes by each of some fault points. FAULT_POINTS=all: by each point."""
+    """Kill the process group the first time it comes by each of three fault points; FAULT_POINTS=all: by each point."""
     every = os.environ.get("FAULT_POINTS") == "all"
-    reached: list[str] = []
     world.server.stop()
-    for point in POINTS if every else chosen.sample(POINTS, 3):
+    for point in pipeline.points if every else chosen.sample(pipeline.points, 3):
         # The start recovers from the kill before, and may itself be killed on the way.
         world.attempt(lambda p=point: world.server.begin(fault=p))  # type: ignore[misc]
         world.attempt(pipeline.work)
-        world.attempt(lambda: world.execute("SET statement_timeout = '10s'", "FLUSH"))
-        reached += [] if world.server.alive else [point]
-        world.server.kill()
+        world.attempt(lambda: world.execute("SET statement_timeout = '30s'", "FLUSH"))
+        await_condition(lambda: not world.server.alive, f"the server came by {point}", 10)
     world.server.ensure()
-    assert reached or not every, "no fault point was reached"
 
 
 def kill_at_random(world: World, pipeline: Pipeline, chosen: random.Random) -> None:
@@ -112,8 +108,7 @@ def kill_jvm(world: World, pipeline: Pipeline, chosen: random.Random) -> None:
     load = Load(pipeline.work)
     load.start()
     time.sleep(chosen.uniform(0.3, 3))
-    (jvm,) = world.server.children("org.apache.spark.deploy.SparkSubmit")[:1]
-    os.kill(jvm, signal.SIGKILL)
+    os.kill(find_jvm(world), signal.SIGKILL)
     old = world.server.process
     assert old is not None
     try:
@@ -129,23 +124,40 @@ def exhaust_memory(world: World, pipeline: Pipeline, chosen: random.Random) -> N
     load = Load(pipeline.work)
     load.start()
     time.sleep(1)
-    (jvm,) = world.server.children("org.apache.spark.deploy.SparkSubmit")[:1]
+    jvm = find_jvm(world)
     size = int(Path(f"/proc/{jvm}/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
     subprocess.run(["prlimit", f"--pid={jvm}", f"--as={size}"], check=True)
-    time.sleep(chosen.uniform(3, 6))
-    load.stop()
-    if world.server.alive:
-        subprocess.run(["prlimit", f"--pid={jvm}", "--as=unlimited"], check=False)
+    try:
+        await_condition(lambda: ran_out_of_memory(world, jvm), "the JVM ran out of memory", 60)
+        time.sleep(chosen.uniform(1, 4))
+    finally:
+        load.stop()
+        if Path(f"/proc/{jvm}").exists():
+            subprocess.run(["prlimit", f"--pid={jvm}", "--as=unlimited"], check=False)
+
+
+def find_jvm(world: World) -> int:
+    """The process of the server's JVM."""
+    return world.server.children("org.apache.spark.deploy.SparkSubmit")[0]
+
+
+def ran_out_of_memory(world: World, jvm: int) -> bool:
+    """Whether a JVM has ended, or has said that it could not get memory."""
+    logs = [p for p in (world.home / "logs").glob("jvm*") if p.is_file()]
+    words = ("OutOfMemoryError", "Cannot allocate memory", "insufficient memory")
+    said = "".join(p.read_text(errors="replace") for p in logs) + "".join(world.server.errors)
+    return not Path(f"/proc/{jvm}").exists() or any(word in said for word in words)
 
 
 def start_second_engine(world: World, pipeline: Pipeline, chosen: random.Random) -> None:
     """A second engine on the same home is refused; the first goes on."""
     pipeline.work()
-    for command in (("serve", "--port", "0"), ("run", "--once", "-")):
-        done = icestream(*command, "--home", world.home)
-        assert done.returncode != 0
-    refused = icestream("serve", "--port", "0", "--home", world.home)
-    assert "already running" in refused.stderr, refused.stderr
+    script = world.folder / "second.sql"
+    script.write_text("CREATE TABLE second (id INT);")
+    for command in (("serve", "--port", "0"), ("run", "--once", script)):
+        refused = icestream(*command, "--home", world.home)
+        assert refused.returncode != 0
+        assert "already running" in refused.stderr, refused.stderr
     assert world.server.alive
     pipeline.work()
 
@@ -159,8 +171,9 @@ def fail_writes(number: int) -> Injection:
         load.start()
         time.sleep(chosen.uniform(0.5, 2))
         world.control.write_text(f"io {number} {world.home}\n")
-        time.sleep(chosen.uniform(3, 6))
         try:
+            await_condition(world.hits.exists, "a write has failed", 60)
+            time.sleep(chosen.uniform(3, 6))
             serve_queries(world, pipeline)
         finally:
             world.control.write_text("")
@@ -185,6 +198,9 @@ def jump_clock(world: World, pipeline: Pipeline, chosen: random.Random) -> None:
         world.control.write_text(f"clock {seconds}\n")
         pipeline.work()
         world.await_success(pipeline.check)
+    assert world.server.process is not None
+    told = {int(line) for line in world.hits.read_text().split()}
+    assert {world.server.process.pid, find_jvm(world)} <= told, "a process has the true time"
     world.control.write_text(f"clock {day - 3600}\n")
     world.attempt(pipeline.work)
     time.sleep(3)
@@ -216,7 +232,9 @@ def move_broker(world: World, pipeline: Pipeline, chosen: random.Random) -> None
 
 
 def add_partition(world: World, pipeline: Pipeline, chosen: random.Random) -> None:
+    """Records of a key may go to another partition then: all that came before must have been read."""
     pipeline.work()
+    world.await_success(pipeline.check)
     admin = AdminClient({"bootstrap.servers": world.broker.bootstrap, **QUIET})
     admin.create_partitions([NewPartitions(world.topic, 3)])[world.topic].result(30)
     await_condition(
@@ -265,11 +283,13 @@ def trouble_catalog(mode: str) -> Injection:
         load.start()
         time.sleep(chosen.uniform(0.5, 2))
         world.proxy.mode = mode
-        if mode == "slow":
-            time.sleep(8)
-        else:
-            lock_catalog(world, chosen.uniform(4, 8))
+        proxy = world.proxy
         try:
+            await_condition(lambda: proxy.troubled > 0, "a request to the catalog was hurt", 60)
+            if mode == "slow":
+                time.sleep(8)
+            else:
+                lock_catalog(world, chosen.uniform(4, 8))
             serve_queries(world, pipeline)
         finally:
             world.proxy.mode = "pass"
@@ -301,14 +321,19 @@ def list_files(home: Path, names: Sequence[str]) -> list[Path]:
 
 
 def damage(*folders: str) -> Injection:
-    """Overwrite, cut or delete files that can be made again, while the server is down."""
+    """Overwrite, cut or delete files that can be made again, while the server is down; and put a file there that is none."""
 
     def inject(world: World, pipeline: Pipeline, chosen: random.Random) -> None:
         pipeline.work()
         world.await_success(pipeline.check)
         world.server.kill()
-        for path in list_files(world.home, folders):
-            match chosen.randrange(4):
+        for name in folders:
+            if (folder := world.home / name).is_dir():
+                (folder / "stray.bin").write_bytes(os.urandom(1000))
+        paths = list_files(world.home, folders)
+        assert paths, f"there is nothing to damage in {folders}"
+        for path in paths:
+            match chosen.randrange(3):
                 case 0:
                     path.unlink()
                 case 1:

@@ -19,6 +19,13 @@ from tests.faults.world import World
 
 Row = tuple[object, ...]
 
+EPOCH_POINTS = (
+    "recovering", "recovery-fenced", "ranges-chosen", "files-written", "commit-sent", "first-table-committed",
+    "tables-committed", "log-committed",
+)  # fmt: skip
+KEYED_POINTS = ("runs-written", "index-covered")
+DML_POINTS = ("dml-written", "dml-logged")
+
 KAFKA = "connector = 'kafka', topic = '{topic}', properties.bootstrap.server = '{bootstrap}'"
 
 
@@ -33,6 +40,8 @@ class Pipeline:
 
     streams: tuple[str, ...] = ()
     """Sources and tables that read the topic, each with the kind of its ALTER statement."""
+    points: tuple[str, ...] = EPOCH_POINTS
+    """The fault points that a server with this work comes by."""
     model: tuple[str, ...] = ()
     """Attributes that say what the tables must hold."""
 
@@ -164,6 +173,7 @@ class Upsert(Pipeline):
     CREATE TABLE state (id BIGINT, name VARCHAR, v INT, PRIMARY KEY (id)) WITH ({kafka}) FORMAT DEBEZIUM ENCODE JSON;
     """
     streams = ("TABLE state",)
+    points = (*EPOCH_POINTS, *KEYED_POINTS, "vectors-written")
     model = ("rows",)
 
     def __init__(self, world: World, seed: int) -> None:
@@ -216,6 +226,7 @@ class Views(Pipeline):
     CREATE MATERIALIZED VIEW zones AS SELECT zone AS id, count(*) AS n, sum(total) AS total, max(n) AS most FROM named GROUP BY zone;
     """
     streams = ("TABLE orders",)
+    points = (*EPOCH_POINTS, *KEYED_POINTS, "vectors-written", "delta-read")
     model = ("rows",)
     queries = {  # noqa: RUF012
         "sums": "SELECT region AS id, count(*) AS n, sum(v) AS total FROM orders GROUP BY region",
@@ -283,14 +294,15 @@ class Into(Pipeline):
     CREATE SINK fill INTO target AS SELECT id, v, 'stream' FROM events;
     """
     streams = ("SOURCE events",)
+    points = (*EPOCH_POINTS, *KEYED_POINTS, *DML_POINTS)
     model = ("rows", "sent")
 
     def __init__(self, world: World, seed: int) -> None:
         super().__init__(world, seed)
         self.rows: dict[int, tuple[int, str]] = {}
         self.sent = 0
-        self.unclear: dict[int, int] = {}
-        """Rows of INSERTs whose answer was lost: there as a whole, or not at all."""
+        self.unclear: list[dict[int, int]] = []
+        """INSERTs whose answer was lost: there as a whole, or not at all."""
 
     def stream(self) -> None:
         numbers = range(self.sent, self.sent + 60)
@@ -308,17 +320,17 @@ class Into(Pipeline):
         if done:
             self.rows |= {i: (v, "statement") for i, v in inserts.items()}
         else:
-            self.unclear |= inserts
+            self.unclear.append(inserts)
         self.stream()
 
     def check(self) -> None:
         """An INSERT without an answer was carried out or not: settle which before comparing."""
         self.world.execute("FLUSH")
-        for id in self.unclear:
-            found = self.world.query(f"SELECT v, origin FROM target WHERE id = {id}")
-            if found:
-                assert found == [(self.unclear[id], "statement")]
-                self.rows[id] = (self.unclear[id], "statement")
+        for inserts in self.unclear:
+            ids = ", ".join(map(str, inserts))
+            found = dict(self.world.query(f"SELECT id, v FROM target WHERE id IN ({ids})"))
+            assert found in ({}, inserts), f"a part of an INSERT: {len(found)} of {len(inserts)}"
+            self.rows |= {id: (inserts[id], "statement") for id in found}  # type: ignore[index, misc]
         self.unclear.clear()
         super().check()
 
@@ -343,6 +355,7 @@ class Transfers(Pipeline):
     CREATE MATERIALIZED VIEW total AS SELECT 1 AS id, sum(balance) AS total FROM accounts;
     """
     streams = ("TABLE other",)
+    points = (*EPOCH_POINTS, *KEYED_POINTS, *DML_POINTS, "vectors-written", "delta-read")
     model = ("sent",)
 
     def __init__(self, world: World, seed: int) -> None:
@@ -413,12 +426,14 @@ class Backfill(Views):
     def __init__(self, world: World, seed: int) -> None:
         super().__init__(world, seed)
         self.views: list[str] = []
+        self.acknowledged: set[str] = set()
 
     def work(self) -> None:
         super().work()
         name = f"filled{len(self.views)}"
         self.views.append(name)
-        self.world.attempt(lambda: self.fill(name))
+        if self.world.attempt(lambda: self.fill(name)):
+            self.acknowledged.add(name)
 
     def fill(self, name: str) -> None:
         self.world.execute(
@@ -428,9 +443,13 @@ class Backfill(Views):
         )
 
     def check(self) -> None:
-        """A view whose statement was broken off before it was acknowledged is asked for again."""
+        """A view that was acknowledged is there. One whose statement was broken off before is asked for again."""
+        self.world.execute("WAIT")
+        found = {str(name) for (name,) in self.world.query("SHOW MATERIALIZED VIEWS")}
+        assert self.acknowledged <= found, f"lost: {sorted(self.acknowledged - found)}"
         for name in self.views:
             self.fill(name)
+            self.acknowledged.add(name)
         self.world.execute("WAIT")
         super().check()
 
@@ -453,7 +472,11 @@ class LiveDdl(Views):
 
     name = "live DDL"
     last = "orders"
-    objects = Backfill.objects
+    objects = (
+        Backfill.objects
+        + "CREATE TABLE spare0 (id INT PRIMARY KEY); INSERT INTO spare0 VALUES (1), (2), (3);"
+    )
+    points = (*Views.points, "view-exchanged", "alter-stored", "columns-changed", "table-renamed")
     shapes = (
         "SELECT region AS id, count(*) AS n, sum(v + {x}) AS total FROM orders GROUP BY region",
         "SELECT id, region, v + {x} AS v FROM orders WHERE v > 500",
@@ -464,28 +487,68 @@ class LiveDdl(Views):
     def work(self) -> None:
         super().work()
         self.world.attempt(self.change_views)
+        self.world.attempt(self.alter_table)
+
+    def alter_table(self) -> None:
+        """Give the spare table a column and another name."""
+        self.spare = self.find_spare()
+        self.added += 1
+        self.world.execute(
+            f"ALTER TABLE spare{self.spare} ADD COLUMN c{self.added} INT",
+            f"ALTER TABLE spare{self.spare} RENAME TO spare{self.spare + 1}",
+        )
+        self.spare += 1
+
+    def find_spare(self) -> int:
+        """The number of the spare table: there is one, and its last name that was acknowledged or the next one."""
+        listed = [str(row[0]) for row in self.world.query("SHOW TABLES")]
+        (number,) = (int(name[5:]) for name in listed if name.startswith("spare"))
+        assert number in (self.spare, self.spare + 1), f"spare{number}, not spare{self.spare}"
+        return number
+
+    def __init__(self, world: World, seed: int) -> None:
+        super().__init__(world, seed)
+        self.possible: dict[str, set[str | None]] = {f"live{n}": {None} for n in range(4)}
+        """The query of each view by the statements that were acknowledged; None: there is no such view. A statement without an
+        answer leaves two possibilities, until it is looked which one it is."""
+        self.spare = 0
+        """The number in the name of a table that is renamed all the time, or one less."""
+        self.added = 0
 
     def change_views(self) -> None:
-        found = self.views()
         for number in self.random.sample(range(4), 2):
             name = f"live{number}"
-            query = self.shapes[number].format(x=self.random.randrange(1, 90))
-            if name in found and self.random.random() < 0.4:
-                self.world.execute(f"DROP MATERIALIZED VIEW {name}")
-            else:
-                self.world.execute(f"CREATE OR REPLACE MATERIALIZED VIEW {name} AS {query}")
+            query: str | None = self.shapes[number].format(x=self.random.randrange(1, 90))
+            statement = f"CREATE OR REPLACE MATERIALIZED VIEW {name} AS {query}"
+            if None not in self.possible[name] and self.random.random() < 0.4:
+                query, statement = None, f"DROP MATERIALIZED VIEW {name}"
+            self.possible[name].add(query)
+            self.world.execute(statement)
+            self.possible[name] = {query}
 
-    def views(self) -> set[str]:
-        return {str(name) for (name,) in self.world.query("SHOW MATERIALIZED VIEWS")}
+    def check(self) -> None:
+        listed = {str(name) for (name,) in self.world.query("SHOW MATERIALIZED VIEWS")}
+        assert listed <= self.possible.keys(), listed
+        for name, possible in self.possible.items():
+            query = None
+            if name in listed:
+                ((_, text),) = self.world.query(f"SHOW CREATE MATERIALIZED VIEW {name}")
+                query = str(text).partition(" AS ")[2]
+            assert query in possible, f"{name} is {query}, not one of {possible}"
+            self.possible[name] = {query}
+        self.spare = self.find_spare()
+        rows = self.world.query(f"SELECT id FROM spare{self.spare} ORDER BY id")
+        assert rows == [(1,), (2,), (3,)], rows
+        super().check()
 
     def expected(self) -> dict[str, Counter[Row]]:
         duck = self.oracle()
         found = {"orders": Counter(duck.execute("SELECT id, region, v FROM orders").fetchall())}
-        for name in self.views():
-            ((_, text),) = self.world.query(f"SHOW CREATE MATERIALIZED VIEW {name}")
-            rows = duck.execute(str(text).partition(" AS ")[2])
-            self.names = {**self.names, name: tuple(c[0] for c in rows.description or ())}
-            found[name] = Counter(rows.fetchall())
+        for name, (query,) in self.possible.items():
+            if query is not None:
+                rows = duck.execute(query)
+                self.names = {**self.names, name: tuple(c[0] for c in rows.description or ())}
+                found[name] = Counter(rows.fetchall())
         return found
 
     names: dict[str, tuple[str, ...]] = {"orders": ("id", "region", "v")}  # noqa: RUF012

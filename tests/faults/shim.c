@@ -4,6 +4,7 @@
  *   io ERRNO PREFIX    writes, syncs, renames and new files below PREFIX fail with ERRNO
  *   clock SECONDS      the wall clock is SECONDS ahead (or behind, if negative)
  * An empty or missing file: nothing happens. It is read at every call, so a test can change it at any time.
+ * A process that was failed, or was told another time, writes its id once to the file with ".hits" behind its name.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -33,13 +34,32 @@ static ssize_t read_control(char *line, size_t size) {
     return got;
 }
 
+static void note_hit(int *noted) {
+    const char *path = getenv("FAULT_SHIM");
+    char name[PATH_MAX], line[32];
+    int pid = (int)syscall(SYS_getpid);
+    if (*noted == pid || path == NULL) return;
+    *noted = pid;
+    int saved = errno;
+    snprintf(name, sizeof name, "%s.hits", path);
+    int fd = (int)syscall(SYS_openat, AT_FDCWD, name, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+    if (fd >= 0) {
+        int size = snprintf(line, sizeof line, "%d\n", pid);
+        if (syscall(SYS_write, fd, line, size) < 0) *noted = 0;
+        syscall(SYS_close, fd);
+    }
+    errno = saved;
+}
+
 static int failing(const char *path) {
+    static int noted;
     char line[PATH_MAX + 64], prefix[PATH_MAX];
     int number;
     int saved = errno;
     if (read_control(line, sizeof line) <= 0) { errno = saved; return 0; }
     if (sscanf(line, "io %d %4000s", &number, prefix) == 2 && path != NULL &&
         strncmp(path, prefix, strlen(prefix)) == 0) {
+        note_hit(&noted);
         errno = number;
         return 1;
     }
@@ -118,9 +138,12 @@ static long clock_offset(void) {
     char line[64];
     long seconds;
     int saved = errno;
+    static int noted;
     ssize_t got = read_control(line, sizeof line);
     errno = saved;
-    return got > 0 && sscanf(line, "clock %ld", &seconds) == 1 ? seconds : 0;
+    if (got <= 0 || sscanf(line, "clock %ld", &seconds) != 1) return 0;
+    note_hit(&noted);
+    return seconds;
 }
 
 int clock_gettime(clockid_t clock, struct timespec *time) {

@@ -44,6 +44,8 @@ class Proxy:
         self.target = target
         self.mode = "pass"
         """pass, down (connections are closed), slow (answers are late), unknown (answers to POST are lost)."""
+        self.troubled = 0
+        """Connections and answers that were closed, late or lost."""
         self._listener = socket.create_server((HOST, 0))
         self.port = self._listener.getsockname()[1]
         threading.Thread(target=self._accept, daemon=True).start()
@@ -58,6 +60,7 @@ class Proxy:
             except OSError:
                 return
             if self.mode == "down":
+                self.troubled += 1
                 client.close()
                 continue
             with suppress(OSError):
@@ -76,10 +79,13 @@ class Proxy:
                 if not answers and data[:5] in (b"POST ", b"GET /", b"HEAD "):
                     sent[0] = data[:5]
                 if self.mode == "down":
+                    self.troubled += 1
                     break
                 if self.mode == "slow" and answers:
+                    self.troubled += 1
                     time.sleep(1.0)
                 if self.mode == "unknown" and answers and sent[0] == b"POST ":
+                    self.troubled += 1
                     break
                 sink.sendall(data)
         for end in (source, sink):
@@ -183,6 +189,8 @@ class World:
         self.bootstrap = broker.bootstrap
         """What sources name as their broker."""
         self.control = folder / "control"
+        self.hits = folder / "control.hits"
+        """The processes that the fault library has failed: a line each."""
         self.home = folder / "home"
         self.server = ServerProcess(self.home, self.control if shim else None)
         self.proxy: Proxy | None = None

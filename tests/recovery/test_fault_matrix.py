@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 from icestream.dev.broker import Broker
+from icestream.faults import POINTS
 from tests.faults.matrix import Cell, choose_part, passed_cells, run_cell
+from tests.faults.pipelines import PIPELINES
 from tests.seeds import draw_seed
 
 pytestmark = [pytest.mark.spark, pytest.mark.services]
@@ -21,3 +23,7 @@ SEED = draw_seed("fault matrix")
 )
 def test_cell(cell: Cell, tmp_path: Path, kafka: Broker) -> None:
     run_cell(cell, tmp_path, SEED, kafka)
+
+
+def test_every_fault_point_belongs_to_a_pipeline() -> None:
+    assert {point for kind in PIPELINES.values() for point in kind.points} == set(POINTS)
