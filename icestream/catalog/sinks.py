@@ -15,14 +15,14 @@ from icestream.connectors.formats import registry as formats
 from icestream.connectors.iceberg_options import catalog_type
 from icestream.connectors.registry import sink_connector
 from icestream.errors import NotSupportedError, Place, SqlError
-from icestream.functions.expressions import ColumnRef, Sort, functions_used
+from icestream.functions.expressions import ColumnRef, Sort
 from icestream.lake.fold import Upsert
-from icestream.plan.cut import cut_joins
 from icestream.plan.keys import key_of
 from icestream.plan.linear import linear, relations_read
-from icestream.plan.logical import DistinctOn, Filter, Item, Join, Node, Project, Scan, walk
+from icestream.plan.logical import DistinctOn, Item, Join, Node, Project, Scan, walk
 from icestream.plan.normal import normal
 from icestream.plan.query import Relation, bind_query
+from icestream.plan.repeatable import find_unrepeatable
 from icestream.plan.rewrite import refs
 from icestream.plan.split import closed, stages
 from icestream.plan.stages import Closed, Stage, grows
@@ -30,7 +30,6 @@ from icestream.plan.watermarks import closing
 from icestream.sql import statements as st
 from icestream.sql.options import Settings, check
 
-CLOCKS = {"now", "current_date", "localtimestamp"}
 OWN_NAMESPACES = ("icestream", DEAD_LETTERS)
 
 
@@ -249,24 +248,14 @@ def _must_repeat(node: Node, names: Names, what: str, place: Place) -> None:
     blocker = linear(node)
     if not changing and blocker is None:
         return
-    parts: list[Node] = []
-
-    def store(input: Node) -> str:
-        parts.append(input)
-        return f"part{len(parts)}"
-
-    parts.append(cut_joins(node, store))
-    for part in (n for p in parts for n in walk(normal(p))):
-        for expr in part.exprs:
-            used = sorted({f.name for f in functions_used(expr) if not f.pure})
-            if not used or (isinstance(part, Filter) and set(used) <= CLOCKS):
-                continue
-            over = f"over {changing[0].name}, whose rows change" if changing else str(blocker)
-            raise NotSupportedError(
-                f"{what} with {', '.join(used)}() {over}",
-                place=place,
-                remedy="now() may stand in WHERE, HAVING and ON; elsewhere use functions that give the same for the same row",
-            )
+    if used := find_unrepeatable(node):
+        over = f"over {changing[0].name}, whose rows change" if changing else str(blocker)
+        raise NotSupportedError(
+            f"{what} with {', '.join(used)}() {over}",
+            place=place,
+            remedy="now() may stand in WHERE, HAVING and the ON of an inner join; elsewhere use functions that give "
+            "the same for the same row",
+        )
 
 
 def _sink_format(written: st.Format, connector: SinkConnector, what: str, names: Names) -> Settings:
