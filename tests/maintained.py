@@ -11,8 +11,9 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
+from icestream.functions.expressions import ColumnRef
 from icestream.plan.linear import relations_read
-from icestream.plan.logical import Filter, Lookup, Node, OutColumn, Scan, walk
+from icestream.plan.logical import Filter, Item, Lookup, Node, OutColumn, Scan, walk
 from icestream.plan.maintain import STILL, WEIGHT, State, Times, face, weighted
 from icestream.plan.split import closed, stages
 from icestream.plan.stages import Facts, Stage, is_final
@@ -253,7 +254,7 @@ class View:
         compared = [("the plan", self.batch())]
         if text is not None:
             with suppress(duckdb.InternalException):  # it happens to deeply nested texts
-                compared.append(("DuckDB", self.lake.run(text).fetchall()))
+                compared.append(("DuckDB", self.final_rows(text)))
         for who, rows in compared:
             expected = bag(tuple(row[i] for i in places) for row in rows)
             if found != expected:
@@ -270,6 +271,19 @@ class View:
             node = Filter(node, is_final(self.closing, node, mark))
         inputs = {r: self.lake.table(r) for r in relations_read(node)}
         return self.lake.run(self.rendered(node, inputs)).fetchall()
+
+    def final_rows(self, text: str) -> list[Row]:
+        """What a text of DuckDB gives, or what of it is final."""
+        if self.closing is None:
+            return self.lake.run(text).fetchall()
+        if self.times.mark is None:
+            return []
+        items = tuple(Item(c.name, ColumnRef(c.type, c.name)) for c in self.node.columns)
+        own = Scan("text", "text", items)
+        listed = ", ".join(map(quoted, self.node.names))
+        table = self.lake.keep(f"SELECT * FROM ({text}) AS given ({listed})")
+        final = Filter(own, is_final(self.closing, own, self.times.mark))
+        return self.lake.run(self.rendered(final, {"text": table})).fetchall()
 
     def name_in_duckdb(self) -> None:
         """See `Lake.name`."""

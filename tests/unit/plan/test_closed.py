@@ -7,6 +7,7 @@ may be made in the middle of a history. SEED repeats a run, N says how many hist
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 
@@ -87,6 +88,28 @@ SEVERAL = (
 )  # fmt: skip
 
 
+_WINDOWS = re.compile(
+    r"(?P<kind>TUMBLE|HOP)\((?P<input>\w+|\(.*?\)), (?P<time>\w+), (?:INTERVAL '(?P<hop>\d+) seconds', )?INTERVAL '(?P<size>\d+) seconds'\)"
+)
+
+
+def in_duckdb(query: str) -> str | None:
+    """The text of a query as DuckDB writes windows; None for sessions, which it does not have."""
+
+    def windows(match: re.Match[str]) -> str:
+        size = int(match["size"])
+        hop = int(match["hop"] or size)
+        first = f"time_bucket(INTERVAL '{hop} seconds', {match['time']}, TIMESTAMP '1970-01-01')"
+        starts = ", ".join(f"{first} - INTERVAL '{n * hop} seconds'" for n in range(size // hop))
+        source = match["input"] if match["input"].startswith("(") else f"(FROM {match['input']})"
+        return (
+            f"(SELECT *, window_start + INTERVAL '{size} seconds' AS window_end "
+            f"FROM (SELECT *, unnest([{starts}]) AS window_start FROM {source}))"
+        )
+
+    return None if "SESSION" in query else _WINDOWS.sub(windows, query)
+
+
 class Source:
     """Rows that come, and the watermark behind them."""
 
@@ -152,6 +175,7 @@ def failures(seed: int) -> list[str]:
     for epoch in range(EPOCHS):
         for name, source in sources.items():
             lake.feed(name, source.epoch(epoch))
+            lake.name(name, [column for column, _ in COLUMNS])
         for number, (query, start) in enumerate(starts.items()):
             if epoch < start or query in wrong:
                 continue
@@ -164,7 +188,7 @@ def failures(seed: int) -> list[str]:
                 view = views[query]
                 waited = watermarks_read(view.node, MARKS)
                 view.advance(mark=least(sources[n].mark for n in waited))
-                view.verify()
+                view.verify(in_duckdb(query))
                 assert not leftovers(view), f"still stored: {leftovers(view)}"
             except (AssertionError, LookupError, duckdb.Error) as error:
                 told = f"epoch {epoch} of a view made in epoch {start}, {facts}"
@@ -189,6 +213,7 @@ class Chain:
         self.marks: dict[str, str | Closings] = dict(MARKS)
         self.waits: dict[str, tuple[str, ...]] = {name: (name,) for name in RELATIONS}
         self.views: list[View] = []
+        self.texts: list[str | None] = []
         self.told: list[str] = []
         self.add(f"c{number}_0", r.choice(SEVERAL if r.random() < 0.5 else (*DROPPED, *OTHERS)))
         for level in range(1, r.randint(2, 3)):
@@ -220,6 +245,7 @@ class Chain:
         final = closing(node, self.marks) if self.r.random() < 0.7 else None
         view = View(self.lake, node, dict(self.facts), name, final)
         self.views.append(view)
+        self.texts.append(in_duckdb(query))
         self.told.append(f"{name}: {query}{f' EMIT by {final.column}' if final else ''}")
         self.relations[name] = Relation(name, name, tuple((c.name, c.type) for c in node.columns))
         self.facts[name] = view.stages[-1].known
@@ -229,9 +255,10 @@ class Chain:
             self.marks[name] = own
 
     def advance(self, sources: Mapping[str, Source]) -> None:
-        for view in self.views:
+        for view, text in zip(self.views, self.texts, strict=True):
             view.advance(mark=least(sources[n].mark for n in self.waits[view.name]))
-            view.verify()
+            view.verify(text)
+            view.name_in_duckdb()
 
 
 @pytest.mark.parametrize("seed", draw_seeds("closed windows"))
@@ -244,6 +271,7 @@ def test_views_over_views_show_what_is_final(seed: int) -> None:
     for epoch in range(EPOCHS):
         for name, source in sources.items():
             lake.feed(name, source.epoch(epoch))
+            lake.name(name, [column for column, _ in COLUMNS])
         for chain in chains:
             try:
                 if chain not in wrong:
