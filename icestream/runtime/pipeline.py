@@ -680,24 +680,16 @@ class Pipeline:
         nobody waits for their backlog. Called in turn, and not while paused."""
         newest = self.lake.dml.newest(self.runtime.feeds)
         goal = {key: {"entry": number} for key, number in {**newest, **entries}.items()}
-        failures = 0
-        while any(self.record.sources[k]["entry"] < n for k, n in entries.items()):
-            interrupts.check()
-            try:
-                with interrupts.shield():
-                    self.settle()
-                    done = self.step(goal)
-            except Exception as error:
-                failures += 1
-                found = not isinstance(error, FencedError) and self._find_culprits()
-                if failures >= ONCE_ATTEMPTS or not (found or _may_pass(error)):
-                    raise
-                self.notice(f"{_first_line(error)}; trying again")
-                time.sleep(0.1 * 2**failures)
-                continue
-            if done is None:
+
+        def waits() -> bool:
+            return any(self.record.sources[k]["entry"] < n for k, n in entries.items())
+
+        while waits():
+            done = self._step_patiently(goal)
+            if done is not None:
+                report(done)
+            elif waits():
                 raise LakeError("the log of statements does not advance")
-            report(done)
 
     def flush(self, report: Callable[[EpochReport], None]) -> None:
         """Take in all statements, and of each source what one epoch takes. Nobody waits for a backlog, for a rate limit
@@ -717,29 +709,35 @@ class Pipeline:
             if goal[key] != ends[key]:
                 self.notice(f"{feed.object.name} has more than FLUSH waits for")
         self._ticked_at = None
-        failures = 0
         while True:
-            interrupts.check()
-            try:
-                with interrupts.shield():
-                    self.settle()
-                    done = self.step(goal, force=True)
-            except FencedError:
-                raise
-            except Exception as error:
-                failures += 1
-                found = self._find_culprits()
-                if failures >= ONCE_ATTEMPTS or not (found or _may_pass(error)):
-                    raise
-                self.notice(f"{_first_line(error)}; trying again")
-                time.sleep(0.1 * 2**failures)
-                continue
+            done = self._step_patiently(goal, force=True)
             if done is None:
                 return
             report(done)
             failed = self.health.sources
             if all(k in failed or self.record.sources[k] == end for k, end in goal.items()):
                 return
+
+    def _step_patiently(
+        self, goal: Mapping[str, Offset], *, force: bool = False
+    ) -> EpochReport | None:
+        """One epoch for a statement that waits for it. What fails and may pass, or can be left out, is tried again."""
+        attempt = 0
+        while True:
+            interrupts.check()
+            try:
+                with interrupts.shield():
+                    self.settle()
+                    return self.step(goal, force=force)
+            except FencedError:
+                raise
+            except Exception as error:
+                attempt += 1
+                blamed = self._find_culprits()
+                if attempt >= ONCE_ATTEMPTS or not (blamed or _may_pass(error)):
+                    raise
+                self.notice(f"{_first_line(error)}; trying again")
+                time.sleep(0.1 * 2**attempt)
 
     def step(
         self, goal: Mapping[str, Offset] | None = None, *, force: bool = False
