@@ -102,6 +102,8 @@ def in_duckdb(query: str) -> str | None:
         first = f"time_bucket(INTERVAL '{hop} seconds', {match['time']}, TIMESTAMP '1970-01-01')"
         starts = ", ".join(f"{first} - INTERVAL '{n * hop} seconds'" for n in range(size // hop))
         source = match["input"] if match["input"].startswith("(") else f"(FROM {match['input']})"
+        if match["hop"]:  # a row without a time belongs to no hopping window
+            source = f"(FROM {source} WHERE {match['time']} IS NOT NULL)"
         return (
             f"(SELECT *, window_start + INTERVAL '{size} seconds' AS window_end "
             f"FROM (SELECT *, unnest([{starts}]) AS window_start FROM {source}))"
