@@ -194,7 +194,7 @@ class Connection:
                 self._implicit = True
                 self._session.start_text()
             for statement in statements:
-                outcome = self._run(statement, ())
+                outcome = self._run(Prepared(self._sql, statement), ())
                 columns = outcome.columns
                 prepared = Prepared(self._sql, statement, columns=columns, copy=copied)
                 portal = Portal(prepared, (), (TEXT,) * len(columns or ()))
@@ -228,7 +228,12 @@ class Connection:
         for at, declared in enumerate(message.types[: len(oids)]):
             oids[at] = oids[at] if declared in _OPEN else declared
         self._statements[message.name] = Prepared(
-            self._sql, statements[0], tuple(oids), None if copied else found.columns, copied
+            self._sql,
+            statements[0],
+            tuple(oids),
+            found.written,
+            None if copied else found.columns,
+            copied,
         )
         return m.PARSE_COMPLETE
 
@@ -246,7 +251,7 @@ class Connection:
             )
         given = portals.spread(message.formats, len(oids), "parameter")
         values = tuple(
-            None if value is None else codec_of(oid, self._zone).decode(value, format)
+            self._value(oid, value, format)
             for oid, value, format in zip(oids, message.values, given, strict=True)
         )
         formats = portals.spread(
@@ -254,6 +259,10 @@ class Connection:
         )
         self._portals[message.portal] = Portal(prepared, values, formats)
         return m.BIND_COMPLETE
+
+    def _value(self, oid: int, value: bytes | None, format: int) -> object:
+        self._check()
+        return None if value is None else codec_of(oid, self._zone).decode(value, format)
 
     def _describe(self, message: m.Describe) -> bytes:
         if message.kind == "S":
@@ -281,7 +290,7 @@ class Connection:
         if portal.done and portal.prepared.columns is None:
             raise StateError("55000", f'portal "{message.portal}" cannot be run')
         if portal.outcome is None:
-            yield from self._start(portal, self._run(portal.prepared.statement, portal.values))
+            yield from self._start(portal, self._run(portal.prepared, portal.values))
         yield from self._proceed(portal, max(0, message.limit))
 
     # -- statements ------------------------------------------------------------------------------
@@ -293,7 +302,9 @@ class Connection:
             name = found["quoted"] or (found["name"] or "").lower() or None
             if name is None or name in self._statements:
                 return [_Forget(name)], None
-        copied = copy.read(sql)
+        copied = None
+        if copy.is_copy(sql):
+            copied = self._session.interruptible(sql, lambda: copy.read(sql))
         if copied is None:
             return self._session.parse(sql), None
         self._sql = sql if copied.placed else None
@@ -302,10 +313,11 @@ class Connection:
             raise StateError("42601", "COPY takes one query")
         return statements, copied
 
-    def _run(self, statement: Statement, values: Sequence[object]) -> Outcome:
+    def _run(self, prepared: Prepared, values: Sequence[object]) -> Outcome:
         self._check()
+        statement = prepared.statement
         if not isinstance(statement, _Forget):
-            return self._session.run(statement, values)
+            return self._session.run(statement, values, prepared.types)
         if statement.name is None:
             self._statements.clear()
             return Outcome("DEALLOCATE ALL")

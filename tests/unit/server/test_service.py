@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import datetime as dt
 import re
+import time
 from collections.abc import Iterator
+from contextlib import closing, suppress
+from decimal import Decimal
 from pathlib import Path
 
 import asyncpg
 import psycopg
+import psycopg2
 import pytest
 from psycopg import errors
+from psycopg.types.numeric import Float4, Int4, Int8
 
 from icestream.catalog.objects import Source, View
 from icestream.config import Home
@@ -23,6 +29,7 @@ from tests.unit.server.relations.cases import cases, golden
 from tests.unit.server.test_psql import needs_psql, psql
 
 GOLDEN = golden()
+MOMENT = dt.datetime(2026, 1, 2, 3, tzinfo=dt.UTC)
 
 
 @pytest.fixture
@@ -245,6 +252,117 @@ def test_parameters_get_the_type_that_their_place_asks_for(served: str) -> None:
         await client.close()
 
     asyncio.run(ask())
+
+
+@pytest.mark.parametrize("binary", [False, True])
+@pytest.mark.parametrize(
+    ("sql", "value", "answer", "oid"),
+    [
+        ("select %s", 5, 5, 21),
+        ("select %s", Int4(5), 5, 23),
+        ("select %s", Int8(1), 1, 20),
+        ("select %s", -(2**31), -(2**31), 23),
+        ("select %s", -(2**63), -(2**63), 20),
+        ("select %s", 2**70, 2**70, 1700),
+        ("select %s", Float4(1.5), 1.5, 700),
+        ("select %s", 0.1, 0.1, 701),
+        ("select %s / 2", Int8(5), 2, 20),
+        ("select %s + 2147483647", Int8(1), 2**31, 20),
+        ("select -%s", 5, -5, 21),
+        ("select %s", Decimal("1.5"), Decimal("1.5"), 1700),
+        ("select %s", True, True, 16),
+        ("select %s", b"\x00'", b"\x00'", 17),
+        ("select %s", dt.date(2026, 1, 2), dt.date(2026, 1, 2), 1082),
+        ("select %s", dt.time(3, 4, 5), dt.time(3, 4, 5), 1083),
+        ("select %s", dt.datetime(2026, 1, 2, 3), dt.datetime(2026, 1, 2, 3), 1114),
+        ("select %s", MOMENT, MOMENT, 1184),
+        ("select %s", None, None, 1043),
+        ("select %s", "it's", "it's", 1043),
+        ("select %s::bigint", None, None, 20),
+        ("select 7 limit %s", 1, 7, 23),
+        ("select 7 offset %s", 0, 7, 23),
+        ("select a from (values (2), (1)) as t (a) order by %s, a", 9, 1, 23),
+    ],
+)
+def test_parameters_keep_the_type_that_the_client_says(
+    client: psycopg.Connection, sql: str, value: object, answer: object, oid: int, binary: bool
+) -> None:
+    cursor = client.cursor(binary=binary)
+    cursor.execute(sql.replace("%s", "%b") if binary else sql, [value])
+    assert cursor.fetchone() == (answer,)
+    assert [column.type_code for column in cursor.description or ()] == [oid]
+
+
+@pytest.mark.parametrize(
+    ("sql", "values", "answer"),
+    [
+        ("SELECT $1", ["5"], ("5",)),
+        ("SELECT $1::smallint, $1::smallint + 1", [5], (5, 6)),
+        ("SELECT $1 + 1", [4], (5,)),
+        ("SELECT $1::float4", [1.5], (1.5,)),
+        ("SELECT $1::numeric, $1::numeric", [Decimal("1.5")], (Decimal("1.5"), Decimal("1.5"))),
+        ("SELECT $1::date", [dt.date(2026, 1, 2)], (dt.date(2026, 1, 2),)),
+        ("SELECT $1::timestamptz", [MOMENT], (MOMENT,)),
+        ("SELECT $1::int, $2::date", [None, None], (None, None)),
+        ("SELECT 7 WHERE 2 = $1 LIMIT $2", [2, 1], (7,)),
+    ],
+)
+def test_asyncpg_gets_what_it_was_told(
+    served: str, sql: str, values: list[object], answer: tuple[object, ...]
+) -> None:
+    async def ask() -> tuple[object, ...]:
+        client = await asyncpg.connect(
+            host="127.0.0.1", port=port(served), user="root", database="dev"
+        )
+        try:
+            return tuple(await client.fetchrow(sql, *values))
+        finally:
+            await client.close()
+
+    assert asyncio.run(ask()) == answer
+
+
+@pytest.mark.parametrize("value", [5, -5, 1.5, Decimal("1.5"), None, MOMENT, "it's"])
+def test_psycopg2_writes_values_into_the_text(served: str, value: object) -> None:
+    client = psycopg2.connect(served)
+    with closing(client), client.cursor() as cursor:
+        cursor.execute("select %s", [value])
+        (found,) = cursor.fetchone() or ("nothing",)
+        assert found == value or dt.datetime.fromisoformat(found) == value
+
+
+def test_a_text_of_many_statements(client: psycopg.Connection) -> None:
+    def time_of(count: int) -> float:
+        text = ";\n".join(["show application_name"] * count)
+        begun = time.process_time()
+        client.cursor().execute(text.encode(), prepare=False)
+        return time.process_time() - begun
+
+    time_of(100)
+    assert time_of(8000) < 8 * max(0.2, time_of(2000))
+    text = ";".join(["select 1\n"] * 10_000) + "; selec 2"
+    with pytest.raises(errors.SyntaxError) as told:
+        client.cursor().execute(text.encode(), prepare=False)
+    assert told.value.diag.statement_position == str(text.index("selec 2") + 1)
+
+
+def test_a_long_text_can_be_cancelled_while_it_is_read(served: str) -> None:
+    text = b";".join([b"show application_name"] * 200_000)
+    for sql in (text, b"copy (select " + b"1 + " * 500_000 + b"1) to stdout"):
+        with psycopg.connect(served, autocommit=True) as client:
+            client.execute("SET statement_timeout = 300")
+            begun = time.monotonic()
+            with pytest.raises(errors.QueryCanceled, match="statement timeout"):
+                client.cursor().execute(sql, prepare=False)
+            assert time.monotonic() - begun < 5
+
+
+def test_comments_before_a_statement_cost_linear_time(client: psycopg.Connection) -> None:
+    begun = time.process_time()
+    for text in (b"/**/" * 20_000 + b"show tables", b"show processlist" + b" " * 50_000 + b"x"):
+        with suppress(psycopg.Error):
+            client.cursor().execute(text, prepare=False)
+    assert time.process_time() - begun < 5
 
 
 @needs_psql
