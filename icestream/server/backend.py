@@ -67,6 +67,8 @@ class Outcome:
     columns: tuple[Column, ...] | None = None
     rows: Iterable[Sequence[object]] = ()
     notices: tuple[Notice, ...] = ()
+    forgets: str | None = None
+    """The prepared statement of the protocol that it drops; all, if that is empty."""
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from datetime import UTC, tzinfo
 from itertools import islice
 from threading import Lock
-from zoneinfo import ZoneInfo
 
 from icestream.server import copy, failures, portals
 from icestream.server import messages as m
@@ -28,6 +27,7 @@ from icestream.server.backend import (
 )
 from icestream.server.portals import Portal, Prepared
 from icestream.server.scalars import TEXT, utf8
+from icestream.server.setting_values import checked, zone_of
 from icestream.server.values import codec, codec_of
 
 PIECE = 64 * 1024
@@ -47,7 +47,6 @@ SETTINGS = {
 }
 """What every client is told; a session's own settings go before."""
 
-_ENCODINGS = ("utf8", "utf-8", "unicode", "sql_ascii", "auto")
 _ENDING = (m.Query, m.Sync, m.FunctionCall)
 _COUNTED = ("SELECT", "FETCH")
 _OPEN = (0, 705)  # a parameter without a type
@@ -62,6 +61,11 @@ class _Forget:
     """DEALLOCATE of a statement that was prepared by a message; without a name, of all."""
 
     name: str | None
+
+    @property
+    def tag(self) -> str:
+        """What the client is told."""
+        return "DEALLOCATE ALL" if self.name is None else "DEALLOCATE"
 
 
 class Connection:
@@ -316,13 +320,15 @@ class Connection:
     def _run(self, prepared: Prepared, values: Sequence[object]) -> Outcome:
         self._check()
         statement = prepared.statement
-        if not isinstance(statement, _Forget):
-            return self._session.run(statement, values, prepared.types)
-        if statement.name is None:
+        if isinstance(statement, _Forget):
+            outcome = Outcome(statement.tag, forgets=statement.name or "")
+        else:
+            outcome = self._session.run(statement, values, prepared.types)
+        if outcome.forgets == "":
             self._statements.clear()
-            return Outcome("DEALLOCATE ALL")
-        del self._statements[statement.name]
-        return Outcome("DEALLOCATE")
+        elif outcome.forgets is not None and not self._statements.pop(outcome.forgets, None):
+            raise _no_statement(outcome.forgets)
+        return outcome
 
     def _start(self, portal: Portal, outcome: Outcome) -> Iterator[bytes]:
         for notice in outcome.notices:
@@ -437,7 +443,7 @@ class Connection:
     def _statement(self, name: str) -> Prepared:
         found = self._statements.get(name)
         if found is None:
-            raise StateError("26000", f'prepared statement "{name}" does not exist')
+            raise _no_statement(name)
         self._sql = found.sql
         return found
 
@@ -460,20 +466,18 @@ def _is_last_execute(batch: Sequence[m.Message], at: int) -> bool:
     return False
 
 
+def _no_statement(name: str) -> StateError:
+    return StateError("26000", f'prepared statement "{name}" does not exist')
+
+
 def _wishes(client: Client) -> dict[str, str]:
     """The settings that a client names at its start, of those that it is told."""
     wishes = {name.lower(): value for name, value in client.parameters.items()}
-    encoding = wishes.get("client_encoding", "utf8").strip("'\" ").lower()
-    if encoding not in _ENCODINGS:
-        raise StateError(
-            "0A000", f"encoding {encoding} is not supported", remedy="set client_encoding to UTF8"
-        )
+    if encoding := wishes.get("client_encoding"):
+        checked("client_encoding", encoding)
     known = {"application_name": "application_name", "timezone": "TimeZone"}
     return {name: wishes[key] for key, name in known.items() if key in wishes}
 
 
 def _zone(name: str) -> tzinfo:
-    try:
-        return ZoneInfo(name)
-    except (ValueError, KeyError, OSError):
-        return UTC
+    return zone_of(name) or UTC

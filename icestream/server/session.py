@@ -15,8 +15,9 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
 from icestream import interrupts
+from icestream.catalog.variables import VARIABLES
 from icestream.engine import CREATE
-from icestream.errors import IcestreamError
+from icestream.errors import IcestreamError, NotSupportedError, SqlError
 from icestream.interrupts import Interrupt, Interrupted
 from icestream.lake.jvm import java_message
 from icestream.plan.linear import relations_read
@@ -44,7 +45,7 @@ from icestream.server.relations import Result as SystemResult
 from icestream.server.relations import Session as Asker
 from icestream.server.relations import is_about_the_system
 from icestream.server.relations import model as system
-from icestream.server.settings import Settings, is_own, shown
+from icestream.server.settings import KNOWN, Settings, is_own, plain, shown
 from icestream.server.subscribed import SubscriptionCursor
 from icestream.server.timed_rows import TimedRows, close_rows
 from icestream.server.transactions import CONTROL, TransactionBlock
@@ -62,8 +63,11 @@ OWN = re.compile(
 )
 TWO_WORDS = re.compile(r"(start|prepare)\b", re.I)
 CURSORS = re.compile(r"show\s+(?P<subscription>subscription\s+)?cursors\b", re.I)
-WAITING = re.compile(r"(declare|fetch|close|commit|end)\b", re.I)
+WAITING = re.compile(r"(declare|fetch|close|commit|end|reset)\b", re.I)
 """Statements of the session that may take long."""
+DEALLOCATE = re.compile(
+    r'deallocate\s+(?:prepare\s+)?(?:(?P<all>all)|"(?P<quoted>[^"]+)"|(?P<name>[\w$]+))', re.I
+)
 FILLING = re.compile(r"\s*(insert|update)\b", re.I)
 T = TypeVar("T")
 SHORT = 4096
@@ -105,8 +109,8 @@ class EngineSession:
     def __init__(self, service: Service, client: Client) -> None:
         self.service = service
         self.client = client
-        self._settings = Settings(client.parameters)
-        self._block = TransactionBlock(self._commit)
+        self._block = TransactionBlock(self._commit, lambda: self._settings.reads_only)
+        self._settings = Settings(client.parameters, self._block)
         self._notices: list[Notice] = []
         self._hidden = False
         """Whether something was written that is to be visible before the statement is answered."""
@@ -342,6 +346,7 @@ class EngineSession:
         (parsed,) = parse(text, "", NOTHING)
         if isinstance(parsed, st.Select):
             return self._select(parsed)
+        self._check_access(parsed)
         if isinstance(parsed, answers.Changing):
             changes = self._block.changes
             outcome = answers.outcome(parsed, *self.service.execute(text, changes))
@@ -351,6 +356,13 @@ class EngineSession:
         warnings = self._warn_of_ddl(parsed)
         outcome = answers.outcome(parsed, *self.service.execute(text))
         return replace(outcome, notices=(*warnings, *outcome.notices, *self._take_notices()))
+
+    def _check_access(self, parsed: st.Statement) -> None:
+        """Refuse changes of tables and objects where only reading is allowed."""
+        writes = isinstance(parsed, (*CREATE, st.Drop, st.Alter, answers.Changing))
+        if writes and self._block.read_only:
+            message = f"cannot execute {answers.tag(parsed)} in a read-only transaction"
+            raise StateError("25006", message)
 
     def _commit(self, changes: Transaction) -> None:
         """Write changes; if they are to be visible at once and are not, that is no failure: they are durable."""
@@ -457,12 +469,34 @@ class EngineSession:
         if lower.startswith("set"):
             return self._settings.set(words, in_transaction=self._block.state == "T")
         if lower.startswith("reset"):
+            return self._reset(words)
+        if lower.startswith("discard"):
+            return self._discard(words)
+        if lower.startswith("deallocate"):
+            return _deallocate(words)
+        if lower.startswith("listen"):
+            raise NotSupportedError("LISTEN")
+        return Outcome(words.split()[0].upper())
+
+    def _reset(self, words: str) -> Outcome:
+        """A setting of the session, or one of the home."""
+        name = plain(words[5:])
+        if name in KNOWN or name not in VARIABLES:
             return self._settings.reset(words)
-        if lower == "discard all":
+        self.service.execute(f"SET {name} TO DEFAULT")
+        return Outcome("RESET")
+
+    def _discard(self, words: str) -> Outcome:
+        what = words.lower().split()[1:]
+        if what == ["all"]:
+            if self._block.state == "T":
+                raise StateError("25001", "DISCARD ALL cannot run inside a transaction block")
             self._settings.reset("reset all")
             self._cursors.clear()
-            return Outcome("DISCARD ALL")
-        return Outcome(words.split()[0].upper())
+            return Outcome("DISCARD ALL", forgets="")
+        if what in (["plans"], ["sequences"], ["temp"], ["temporary"]):
+            return Outcome(f"DISCARD {what[0].upper()}")
+        raise SqlError(f"syntax error: {words}", code="42601")
 
     def _subscribe(self, text: str) -> SubscriptionCursor:
         engine = self.service.engine
@@ -485,6 +519,15 @@ class EngineSession:
 
     def _fail(self) -> None:
         self._block.fail()
+
+
+def _deallocate(words: str) -> Outcome:
+    found = DEALLOCATE.fullmatch(words)
+    if found is None:
+        raise SqlError(f"syntax error: {words}", code="42601")
+    if found["all"]:
+        return Outcome("DEALLOCATE ALL", forgets="")
+    return Outcome("DEALLOCATE", forgets=found["quoted"] or found["name"].lower())
 
 
 def _end_on_cancel(stack: ExitStack, interrupt: Callable[[], None]) -> None:

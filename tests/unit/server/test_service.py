@@ -75,6 +75,156 @@ def test_what_drivers_set_is_taken(client: psycopg.Connection, text: str) -> Non
     assert client.execute(text).statusmessage == "SET"
 
 
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("SET client_encoding = 'latin1'", "0A000"),
+        ("SET NAMES 'latin1'", "0A000"),
+        ("SELECT set_config('client_encoding', 'latin1', false)", "0A000"),
+        ("SET datestyle = 'German'", "0A000"),
+        ("SET datestyle = 'ISO, DMY'", "0A000"),
+        ("SET datestyle = 'nonsense'", "22023"),
+        ("SET standard_conforming_strings = off", "0A000"),
+        ("SET standard_conforming_strings = maybe", "22023"),
+        ("SET timezone = 'garbage'", "22023"),
+        ("SET TIME ZONE 99", "22023"),
+        ("SET TIME ZONE INTERVAL '1 day'", "22023"),
+        ("SET extra_float_digits = 4", "22023"),
+        ("SET transaction_isolation = 'none'", "22023"),
+        ("SET rw_implicit_flush = 'o'", "22023"),
+        ("SET rw_implicit_flush = perhaps", "22023"),
+        ("SET default_transaction_read_only = 2", "22023"),
+        ("SET server_version = '99'", "55P02"),
+        ("SET SESSION CHARACTERISTICS AS nonsense", "42601"),
+        ("SET SESSION CHARACTERISTICS AS TRANSACTION nonsense", "42601"),
+        ("DISCARD garbage", "42601"),
+        ("DISCARD", "42601"),
+        ("DEALLOCATE nosuch", "26000"),
+        ("DEALLOCATE", "42601"),
+        ("RESET nonsense", "42704"),
+        ("LISTEN foo", "0A000"),
+    ],
+)
+def test_what_would_not_be_kept_to_is_refused(
+    served: str, client: psycopg.Connection, text: str, code: str
+) -> None:
+    with pytest.raises(psycopg.Error) as told:
+        client.execute(text.encode())
+    assert told.value.sqlstate == code
+    shown = ("client_encoding", "datestyle", "standard_conforming_strings", "timezone")
+    now = [client.execute(f"SHOW {name}".encode()).fetchone() for name in shown]
+    assert now == [("UTF8",), ("ISO, MDY",), ("on",), ("UTC",)]
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "value"),
+    [
+        ("SET client_encoding TO 'utf-8'", "client_encoding", "UTF8"),
+        ("SET NAMES 'UNICODE'", "client_encoding", "UTF8"),
+        ("SET datestyle TO 'ISO'", "datestyle", "ISO, MDY"),
+        ("SET DateStyle = ISO, MDY", "datestyle", "ISO, MDY"),
+        ("SET standard_conforming_strings = 'ON'", "standard_conforming_strings", "on"),
+        ("SET timezone TO 'europe/berlin'", "timezone", "Europe/Berlin"),
+        ("SET timezone TO 'GMT-02:00'", "timezone", "GMT-02:00"),
+        ("SET TIME ZONE -7", "timezone", "<-07>+07"),
+        ("SET TIME ZONE 5.5", "timezone", "<+05:30>-05:30"),
+        ("SET TIME ZONE INTERVAL '+02:00' HOUR TO MINUTE", "timezone", "<+02>-02"),
+        ("SET TIME ZONE LOCAL", "timezone", "UTC"),
+        ("SET extra_float_digits = 3", "extra_float_digits", "3"),
+        ("SET default_transaction_isolation = 'serializable'", "transaction_isolation", "read committed"),
+        *((f"SET rw_implicit_flush = {word}", "rw_implicit_flush", "true")
+          for word in ("'on'", "ON", "true", "'tru'", "t", "yes", "'y'", "1")),
+        *((f"SET implicit_flush = {word}", "implicit_flush", "false")
+          for word in ("'off'", "of", "FALSE", "f", "no", "'n'", "0")),
+        ("RESET ALL", "timezone", "UTC"),
+        ("RESET ROLE", "timezone", "UTC"),
+        ("RESET query_mode", "query_mode", "auto"),
+        ("DISCARD PLANS", "timezone", "UTC"),
+        ("UNLISTEN *", "timezone", "UTC"),
+    ],
+)  # fmt: skip
+def test_what_can_be_kept_to_is_taken(
+    client: psycopg.Connection, text: str, name: str, value: str
+) -> None:
+    client.execute(text.encode())
+    shown = client.execute(f"SHOW {name}".encode()).fetchone()
+    assert shown is not None
+    assert shown[0] == value
+
+
+def test_moments_are_told_in_the_time_zone(client: psycopg.Connection) -> None:
+    for zone, text in (
+        ("-7", "2026-01-01 20:00:00-07"),
+        ("'GMT-02:00'", "2026-01-02 05:00:00+02"),
+        ("'europe/berlin'", "2026-01-02 04:00:00+01"),
+    ):
+        client.execute(f"SET TIME ZONE {zone}".encode())
+        found = client.pgconn.exec_(b"SELECT timestamptz '2026-01-02 03:00:00+00'")
+        assert found.get_value(0, 0) == text.encode()
+
+
+def test_prepared_statements_are_dropped_by_any_text(client: psycopg.Connection) -> None:
+    for text in (b"SHOW timezone; DEALLOCATE s", b"DEALLOCATE /* c */ s", b"DISCARD ALL"):
+        client.pgconn.prepare(b"s", b"SHOW timezone")
+        assert client.pgconn.exec_prepared(b"s", []).ntuples == 1
+        client.pgconn.exec_(text)
+        failed = client.pgconn.exec_prepared(b"s", [])
+        assert failed.error_field(psycopg.pq.DiagnosticField.SQLSTATE) == b"26000", text
+
+
+READ_ONLY = (
+    ["SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY"],
+    ["SET default_transaction_read_only = on"],
+    ["SELECT set_config('default_transaction_read_only', 'on', false)"],
+    ["SET default_transaction_read_only = on", "BEGIN"],
+    ["BEGIN", "SET TRANSACTION READ ONLY"],
+    ["BEGIN", "SET transaction_read_only = yes"],
+    ["BEGIN READ ONLY"],
+    ["START TRANSACTION READ ONLY"],
+)
+
+
+@pytest.mark.parametrize("settings", READ_ONLY)
+@pytest.mark.parametrize("text", ["CREATE VIEW w AS SELECT 1 AS a", "DROP VIEW v", "INSERT INTO t VALUES (1)", "UPDATE t SET a = 1", "DELETE FROM t"])  # fmt: skip
+def test_nothing_is_changed_where_only_reading_is_allowed(
+    client: psycopg.Connection, settings: list[str], text: str
+) -> None:
+    client.execute("CREATE VIEW v AS SELECT 1 AS a")
+    for setting in settings:
+        client.execute(setting.encode())
+    assert client.execute("SHOW transaction_read_only").fetchone() == ("on",)
+    assert client.execute("SELECT a FROM v").fetchone() == (1,)
+    with pytest.raises(errors.ReadOnlySqlTransaction, match="in a read-only transaction"):
+        client.execute(text.encode())
+
+
+def test_a_transaction_may_write_where_others_only_read(client: psycopg.Connection) -> None:
+    assert client.info.parameter_status("default_transaction_read_only") == "off"
+    client.execute("SET default_transaction_read_only = on")
+    assert client.info.parameter_status("default_transaction_read_only") == "on"
+    client.execute("BEGIN READ WRITE")
+    client.execute("CREATE VIEW v AS SELECT 1 AS a")
+    client.execute("COMMIT")
+    client.execute("SET transaction_read_only = off")  # of a transaction that is over at once
+    with pytest.raises(errors.ReadOnlySqlTransaction):
+        client.execute("DROP VIEW v")
+    with pytest.raises(errors.ReadOnlySqlTransaction):
+        client.execute("SHOW timezone; DROP VIEW v")
+    client.execute("SET SESSION CHARACTERISTICS AS TRANSACTION READ WRITE")
+    client.execute("DROP VIEW v")
+
+
+def test_read_only_is_said_at_the_start(served: str) -> None:
+    options = "-c default_transaction_read_only=on"
+    with psycopg.connect(served, autocommit=True, options=options) as client:
+        with pytest.raises(errors.ReadOnlySqlTransaction):
+            client.execute("CREATE VIEW v AS SELECT 1 AS a")
+        with pytest.raises(errors.ReadOnlySqlTransaction):
+            client.execute(
+                "SET default_transaction_read_only = off; CREATE VIEW v AS SELECT 1 AS a"
+            )
+
+
 def test_lists_have_the_same_types_with_rows_and_without(client: psycopg.Connection) -> None:
     kinds = [c.type_code for c in client.execute("SHOW JOBS").description or ()]
     assert kinds == [20, 1043, 1043]
