@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import datetime as dt
 import re
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import closing, suppress
@@ -496,15 +497,35 @@ def test_a_text_of_many_statements(client: psycopg.Connection) -> None:
     assert told.value.diag.statement_position == str(text.index("selec 2") + 1)
 
 
-def test_a_long_text_can_be_cancelled_while_it_is_read(served: str) -> None:
-    text = b";".join([b"show application_name"] * 200_000)
-    for sql in (text, b"copy (select " + b"1 + " * 500_000 + b"1) to stdout"):
-        with psycopg.connect(served, autocommit=True) as client:
+@pytest.mark.parametrize("by", ["user request", "statement timeout"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        b";".join([b"show application_name"] * 200_000),
+        b"copy (select " + b"1 + " * 500_000 + b"1) to stdout",
+    ],
+    ids=["statements", "copy"],
+)
+def test_a_long_text_is_cancelled_while_it_is_read(served: str, by: str, text: bytes) -> None:
+    with psycopg.connect(served, autocommit=True) as client:
+        if by == "statement timeout":
             client.execute("SET statement_timeout = 300")
-            begun = time.monotonic()
-            with pytest.raises(errors.QueryCanceled, match="statement timeout"):
-                client.cursor().execute(sql, prepare=False)
+        done = threading.Event()
+
+        def cancel() -> None:
+            while by == "user request" and not done.wait(0.3):
+                client.cancel_safe()
+
+        thread = threading.Thread(target=cancel)
+        thread.start()
+        begun = time.monotonic()
+        try:
+            with pytest.raises(errors.QueryCanceled, match=by):
+                client.cursor().execute(text, prepare=False)
             assert time.monotonic() - begun < 5
+        finally:
+            done.set()
+            thread.join()
 
 
 def test_comments_before_a_statement_cost_linear_time(client: psycopg.Connection) -> None:
