@@ -31,9 +31,10 @@ def results(serving: Serving, text: str, file: str = "<sql>") -> Iterator[Result
             connection.adapters.register_loader(name, TextLoader)
         for statement in statements(_resolved(text)):
             try:
-                yield _result(connection.execute(statement.encode()), _created(statement))
+                answer = connection.execute(statement.text.encode())
+                yield _result(answer, _created(statement.text))
             except psycopg.Error as error:
-                raise _failure(error, text, file) from error
+                raise _failure(error, text, file, statement.start) from error
 
 
 def _resolved(text: str) -> str:
@@ -79,13 +80,13 @@ def _result(cursor: psycopg.Cursor[Any], created: str) -> Result:
     return Result(cursor.statusmessage, names, cursor.fetchall())
 
 
-def _failure(error: psycopg.Error, text: str, file: str) -> IcestreamError:
+def _failure(error: psycopg.Error, text: str, file: str, start: int) -> IcestreamError:
     told = error.diag
     if told.message_primary is None:
         return ConnectorError(f"the server is lost: {error}")
     place = None
     if told.statement_position:
-        before = text[: int(told.statement_position) - 1]
+        before = text[: start + int(told.statement_position) - 1]
         line = before.count("\n") + 1
         column = len(before) - (before.rfind("\n") + 1) + 1
         place = Place(file, line, column, text.split("\n")[line - 1])

@@ -57,7 +57,8 @@ def cancellable(spark: SparkSession, pool: str = "queries") -> Iterator[None]:
     group = f"icestream-statement-{next(_NUMBERS)}"
 
     def cancel() -> None:
-        context._jsc.sc().cancelJobGroupAndFutureJobs(group)
+        if (running := context._jsc) is not None:  # a context that was stopped has no jobs
+            running.sc().cancelJobGroupAndFutureJobs(group)
 
     context.setJobGroup(group, "a statement of a client")
     context.setLocalProperty(POOL, pool)
@@ -67,5 +68,6 @@ def cancellable(spark: SparkSession, pool: str = "queries") -> Iterator[None]:
             with raising_sql_errors():
                 yield
     finally:
-        context.setLocalProperty(GROUP, None)
-        context.setLocalProperty(POOL, None)
+        if context._jsc is not None:
+            context.setLocalProperty(GROUP, None)
+            context.setLocalProperty(POOL, None)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, TypeVar
 
 from icestream.errors import IcestreamError, Place
 from icestream.types import Type
@@ -17,6 +17,8 @@ VERSION = "13.14.0"
 """The PostgreSQL that clients are told of, as by RisingWave: they ask nothing newer of the catalogs."""
 
 VERSION_NUMBER = "{}{:02}{:02}".format(*map(int, VERSION.split(".")))
+
+T = TypeVar("T")
 
 Statement = Any
 """The backend's own word for one statement; the server only hands it back."""
@@ -39,6 +41,8 @@ class Description:
 
     parameters: tuple[Type, ...] = ()
     columns: tuple[Column, ...] | None = None
+    written: tuple[Type | None, ...] = ()
+    """For `run`: the types that the values keep in the statement; None is one that its place gives."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +67,8 @@ class Outcome:
     columns: tuple[Column, ...] | None = None
     rows: Iterable[Sequence[object]] = ()
     notices: tuple[Notice, ...] = ()
+    forgets: str | None = None
+    """The prepared statement of the protocol that it drops; all, if that is empty."""
 
 
 @dataclass(frozen=True)
@@ -90,6 +96,9 @@ class Session(Protocol):
     def parse(self, sql: str) -> Sequence[Statement]:
         """The statements of a text; empty ones are left out. Places in errors count from its start."""
 
+    def interruptible(self, sql: str, work: Callable[[], T]) -> T:
+        """Do some work for a text that a cancel, or the timeout of statements, ends."""
+
     def start_text(self) -> None:
         """Several statements of one text follow: their changes are a transaction of their own."""
 
@@ -102,8 +111,13 @@ class Session(Protocol):
     def describe(self, statement: Statement, parameters: Sequence[Type | None]) -> Description:
         """Check a statement before it runs; None is a type that the client left open."""
 
-    def run(self, statement: Statement, parameters: Sequence[object]) -> Outcome:
-        """Run a statement; the parameters have the types that `describe` gave."""
+    def run(
+        self,
+        statement: Statement,
+        parameters: Sequence[object],
+        types: Sequence[Type | None] = (),
+    ) -> Outcome:
+        """Run a statement. The values have the types of its description's parameters, and keep those of its `written`."""
 
     def cursor(self, name: str) -> tuple[Column, ...] | None:
         """The columns of a cursor that a DECLARE made; None if there is no such cursor."""

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from datetime import UTC, tzinfo
 from itertools import islice
 from threading import Lock
-from zoneinfo import ZoneInfo
 
 from icestream.server import copy, failures, portals
 from icestream.server import messages as m
@@ -28,6 +27,7 @@ from icestream.server.backend import (
 )
 from icestream.server.portals import Portal, Prepared
 from icestream.server.scalars import TEXT, utf8
+from icestream.server.setting_values import checked, zone_of
 from icestream.server.values import codec, codec_of
 
 PIECE = 64 * 1024
@@ -47,7 +47,6 @@ SETTINGS = {
 }
 """What every client is told; a session's own settings go before."""
 
-_ENCODINGS = ("utf8", "utf-8", "unicode", "sql_ascii", "auto")
 _ENDING = (m.Query, m.Sync, m.FunctionCall)
 _COUNTED = ("SELECT", "FETCH")
 _OPEN = (0, 705)  # a parameter without a type
@@ -62,6 +61,11 @@ class _Forget:
     """DEALLOCATE of a statement that was prepared by a message; without a name, of all."""
 
     name: str | None
+
+    @property
+    def tag(self) -> str:
+        """What the client is told."""
+        return "DEALLOCATE ALL" if self.name is None else "DEALLOCATE"
 
 
 class Connection:
@@ -194,7 +198,7 @@ class Connection:
                 self._implicit = True
                 self._session.start_text()
             for statement in statements:
-                outcome = self._run(statement, ())
+                outcome = self._run(Prepared(self._sql, statement), ())
                 columns = outcome.columns
                 prepared = Prepared(self._sql, statement, columns=columns, copy=copied)
                 portal = Portal(prepared, (), (TEXT,) * len(columns or ()))
@@ -228,7 +232,12 @@ class Connection:
         for at, declared in enumerate(message.types[: len(oids)]):
             oids[at] = oids[at] if declared in _OPEN else declared
         self._statements[message.name] = Prepared(
-            self._sql, statements[0], tuple(oids), None if copied else found.columns, copied
+            self._sql,
+            statements[0],
+            tuple(oids),
+            found.written,
+            None if copied else found.columns,
+            copied,
         )
         return m.PARSE_COMPLETE
 
@@ -246,7 +255,7 @@ class Connection:
             )
         given = portals.spread(message.formats, len(oids), "parameter")
         values = tuple(
-            None if value is None else codec_of(oid, self._zone).decode(value, format)
+            self._value(oid, value, format)
             for oid, value, format in zip(oids, message.values, given, strict=True)
         )
         formats = portals.spread(
@@ -254,6 +263,10 @@ class Connection:
         )
         self._portals[message.portal] = Portal(prepared, values, formats)
         return m.BIND_COMPLETE
+
+    def _value(self, oid: int, value: bytes | None, format: int) -> object:
+        self._check()
+        return None if value is None else codec_of(oid, self._zone).decode(value, format)
 
     def _describe(self, message: m.Describe) -> bytes:
         if message.kind == "S":
@@ -281,7 +294,7 @@ class Connection:
         if portal.done and portal.prepared.columns is None:
             raise StateError("55000", f'portal "{message.portal}" cannot be run')
         if portal.outcome is None:
-            yield from self._start(portal, self._run(portal.prepared.statement, portal.values))
+            yield from self._start(portal, self._run(portal.prepared, portal.values))
         yield from self._proceed(portal, max(0, message.limit))
 
     # -- statements ------------------------------------------------------------------------------
@@ -293,7 +306,9 @@ class Connection:
             name = found["quoted"] or (found["name"] or "").lower() or None
             if name is None or name in self._statements:
                 return [_Forget(name)], None
-        copied = copy.read(sql)
+        copied = None
+        if copy.is_copy(sql):
+            copied = self._session.interruptible(sql, lambda: copy.read(sql))
         if copied is None:
             return self._session.parse(sql), None
         self._sql = sql if copied.placed else None
@@ -302,15 +317,18 @@ class Connection:
             raise StateError("42601", "COPY takes one query")
         return statements, copied
 
-    def _run(self, statement: Statement, values: Sequence[object]) -> Outcome:
+    def _run(self, prepared: Prepared, values: Sequence[object]) -> Outcome:
         self._check()
-        if not isinstance(statement, _Forget):
-            return self._session.run(statement, values)
-        if statement.name is None:
+        statement = prepared.statement
+        if isinstance(statement, _Forget):
+            outcome = Outcome(statement.tag, forgets=statement.name or "")
+        else:
+            outcome = self._session.run(statement, values, prepared.types)
+        if outcome.forgets == "":
             self._statements.clear()
-            return Outcome("DEALLOCATE ALL")
-        del self._statements[statement.name]
-        return Outcome("DEALLOCATE")
+        elif outcome.forgets is not None and not self._statements.pop(outcome.forgets, None):
+            raise _no_statement(outcome.forgets)
+        return outcome
 
     def _start(self, portal: Portal, outcome: Outcome) -> Iterator[bytes]:
         for notice in outcome.notices:
@@ -425,7 +443,7 @@ class Connection:
     def _statement(self, name: str) -> Prepared:
         found = self._statements.get(name)
         if found is None:
-            raise StateError("26000", f'prepared statement "{name}" does not exist')
+            raise _no_statement(name)
         self._sql = found.sql
         return found
 
@@ -448,20 +466,18 @@ def _is_last_execute(batch: Sequence[m.Message], at: int) -> bool:
     return False
 
 
+def _no_statement(name: str) -> StateError:
+    return StateError("26000", f'prepared statement "{name}" does not exist')
+
+
 def _wishes(client: Client) -> dict[str, str]:
     """The settings that a client names at its start, of those that it is told."""
     wishes = {name.lower(): value for name, value in client.parameters.items()}
-    encoding = wishes.get("client_encoding", "utf8").strip("'\" ").lower()
-    if encoding not in _ENCODINGS:
-        raise StateError(
-            "0A000", f"encoding {encoding} is not supported", remedy="set client_encoding to UTF8"
-        )
+    if encoding := wishes.get("client_encoding"):
+        checked("client_encoding", encoding)
     known = {"application_name": "application_name", "timezone": "TimeZone"}
     return {name: wishes[key] for key, name in known.items() if key in wishes}
 
 
 def _zone(name: str) -> tzinfo:
-    try:
-        return ZoneInfo(name)
-    except (ValueError, KeyError, OSError):
-        return UTC
+    return zone_of(name) or UTC

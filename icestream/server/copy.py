@@ -16,6 +16,7 @@ from typing import Any, Literal
 from icestream.errors import NotSupportedError, SqlError
 from icestream.server.arrays import sized
 from icestream.server.backend import Column
+from icestream.server.literals import without_leading_comments
 from icestream.server.values import codec
 from icestream.sql.cursor import Cursor
 from icestream.sql.source import Source
@@ -27,7 +28,7 @@ Line = Callable[[Sequence[Any]], bytes]
 HEADER = b"PGCOPY\n\xff\r\n\0" + bytes(8)
 TRAILER = b"\xff\xff"
 
-_COPY = re.compile(r"(?:\s|--[^\n]*(?:\n|$)|/\*.*?\*/)*copy\b", re.IGNORECASE | re.DOTALL)
+_COPY = re.compile(r"\s*copy\b", re.IGNORECASE)
 _BACKSLASH = str.maketrans({
     "\\": "\\\\", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\v": "\\v",
 })  # fmt: skip
@@ -103,9 +104,14 @@ class Copy:
         return self.quote + text.replace(self.quote, self.escape + self.quote) + self.quote
 
 
+def is_copy(sql: str) -> bool:
+    """Whether a text begins with COPY."""
+    return _COPY.match(without_leading_comments(sql)) is not None
+
+
 def read(sql: str) -> Copy | None:
     """The COPY that a text is; None if it is something else."""
-    if not _COPY.match(sql):
+    if not is_copy(sql):
         return None
     tokens = tokenize(Source.open(sql, "<sql>", None))
     words = tokens.tokens

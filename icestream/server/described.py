@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 
 from sqlglot import exp
@@ -22,6 +23,13 @@ def columns(statement: Change, catalog: Catalog) -> tuple[Column, ...] | None:
     """What RETURNING gives."""
     node = bind_returning(statement, _table(statement, catalog), catalog)
     return None if node is None else tuple(Column(c.name, c.type) for c in node.columns)
+
+
+def columns_filled(statement: Change, catalog: Catalog) -> Counter[int]:
+    """How often each parameter, counted from 0, fills a column as it is. All of them must be open."""
+    cells = _filling(statement, _table(statement, catalog))
+    found = (marked_at(e.this) for _, e in cells if isinstance(e, exp.Literal))
+    return Counter(at for at in found if at is not None)
 
 
 def places(statement: Change, catalog: Catalog) -> tuple[Node, Mapping[int, Type]]:

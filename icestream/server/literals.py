@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import datetime as dt
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from decimal import Decimal
 from types import MappingProxyType
 
-from icestream.errors import SqlError
+from icestream import interrupts
+from icestream.errors import Place, SqlError
 from icestream.functions.expressions import Cast, Literal, walk
 from icestream.functions.literals import PLACEHOLDER
 from icestream.plan.logical import Node
 from icestream.plan.rewrite import all_exprs
 from icestream.server import moments
+from icestream.server.values import codec
 from icestream.sql.masking import escape_variables
 from icestream.sql.source import scan
-from icestream.types import BIGINT, NULL, VARCHAR, Type, array
+from icestream.types import BIGINT, NULL, VARCHAR, ArrayType, MapType, StructType, Type, array
 
 MAX_PARAMETERS = 65_535
 """A Bind message counts them with 16 bits."""
@@ -25,22 +29,48 @@ MARKS = re.compile(r"(?<![\w$])\$(?P<number>\d+)|(?P<end>;)")
 """What matters here of a text: parameters and ends of statements."""
 UTILITY = re.compile(r"\s*(create|alter|drop|comment|grant|revoke|set|show)\b", re.I)
 """Statements that take no parameters, as in PostgreSQL. What stands in their literals may have a meaning of its own."""
-COUNTS = re.compile(r"\b(limit|offset)\s+$", re.I)
+COUNTS = re.compile(r"(?<![\w$])(limit|offset)", re.I)
 """What stands before a parameter that is a number of rows."""
 MARK = re.compile(rf"(?P<whole>\{{)?{re.escape(PLACEHOLDER)}(?P<at>\d+)\}}?")
 """The text that stands for a parameter while types are looked for: where an array is asked for, that of its element."""
 
 
-def statements(sql: str) -> list[str]:
-    """The statements of a text, each with blanks around it, so that its places, and the lines they are in, are those of the
-    text."""
-    found: list[str] = []
-    start = 0
+@dataclass(frozen=True)
+class Piece:
+    """One statement of a text, and where it stands there: the characters before it, the lines before it, and the characters
+    before it in its first line."""
+
+    text: str
+    said: str
+    """As the client wrote it."""
+    start: int = 0
+    lines: int = 0
+    columns: int = 0
+
+    def locate(self, place: Place) -> Place | None:
+        """A place of this statement, as a place of the whole text; None if it is a place of something else."""
+        lines = self.said.split("\n")
+        if not 1 <= place.line <= len(lines):
+            return None
+        line = lines[place.line - 1].rstrip("\r")
+        if place.text and len(place.text) != len(line):  # stars over secrets keep the length
+            return None
+        before = self.columns if place.line == 1 else 0
+        return Place(place.file, place.line + self.lines, place.column + before)
+
+
+def statements(sql: str) -> list[Piece]:
+    """The statements of a text. The time is linear in its length: nothing before a statement is looked at again for it."""
+    found: list[Piece] = []
+    start = lines = line_start = 0
     for end in [*(m.start() for m in _marks(sql) if m["end"]), len(sql)]:
-        if _says_something(sql[start:end]):
-            after = " " * len(sql[end:].partition("\n")[0])
-            text = re.sub(r"[^\n]", " ", sql[:start]) + sql[start:end] + after
-            found.append(_without_variables(text))
+        interrupts.check()
+        said = sql[start:end]
+        if _says_something(said):
+            found.append(Piece(_without_variables(said), said, start, lines, start - line_start))
+        if breaks := sql.count("\n", start, end):
+            lines += breaks
+            line_start = sql.rindex("\n", start, end) + 1
         start = end + 1
     return found
 
@@ -62,14 +92,21 @@ def parameters(sql: str) -> int:
     return max(numbers, default=0)
 
 
-def filled(sql: str, values: Sequence[object]) -> str:
-    """A statement with values in the place of its parameters."""
+def occurrences(sql: str) -> Counter[int]:
+    """How often each parameter is there, counted from 0."""
+    return Counter(int(mark["number"]) - 1 for mark in _marks(sql) if mark["number"])
+
+
+def filled(sql: str, values: Sequence[object], types: Sequence[Type | None] = ()) -> str:
+    """A statement with values in the place of its parameters, each of its type."""
 
     def step(match: re.Match[str]) -> str:
         at = int(match["number"])
         if not 1 <= at <= len(values):
             raise SqlError(f"there is no parameter ${at}", code="42P02")
-        return literal(values[at - 1])
+        type = types[at - 1] if at <= len(types) else None
+        value = values[at - 1]
+        return literal(value) if type is None or _counts_rows(match) else typed(value, type)
 
     _check_takes_parameters(sql)
     return _replace_parameters(sql, step)
@@ -81,12 +118,22 @@ def marked(sql: str, given: Sequence[Type | None]) -> str:
     def step(match: re.Match[str]) -> str:
         at = int(match["number"]) - 1
         type = given[at] if at < len(given) else None
-        if COUNTS.search(sql[: match.start()]):
+        if _counts_rows(match):
             return "1"
-        return f"'{{{PLACEHOLDER}{at}}}'" if type is None else f"CAST(NULL AS {type})"
+        return f"'{{{PLACEHOLDER}{at}}}'" if type is None else typed(None, type)
 
     _check_takes_parameters(sql)
     return _replace_parameters(sql, step)
+
+
+def _counts_rows(mark: re.Match[str]) -> bool:
+    """Whether a parameter is that of LIMIT or OFFSET. Only the word before it is looked at."""
+    sql, at = mark.string, mark.start()
+    while at and sql[at - 1].isspace():
+        at -= 1
+    return at < mark.start() and any(
+        COUNTS.fullmatch(sql, at - length, at) for length in (5, 6) if length <= at
+    )
 
 
 def marked_at(text: object) -> int | None:
@@ -107,6 +154,7 @@ def types(
     """
     found: dict[int, Type] = dict(placed)
     for expr in (part for whole in all_exprs(node) for part in walk(whole)):
+        interrupts.check()
         literal = expr.arg if isinstance(expr, Cast) else expr
         mark = literal.value if isinstance(literal, Literal) else None
         at = marked_at(mark)
@@ -114,13 +162,43 @@ def types(
             whole = str(mark).startswith("{")
             found.setdefault(at, expr.type if whole else array(expr.type))
     for match in _marks(sql):
-        if match["number"] and COUNTS.search(sql[: match.start()]):
+        if match["number"] and _counts_rows(match):
             found.setdefault(int(match["number"]) - 1, BIGINT)
     return tuple(given[at] or found.get(at, VARCHAR) for at in range(parameters(sql)))
 
 
+def settled(given: Sequence[Type | None], found: Sequence[Type]) -> tuple[Type | None, ...]:
+    """The types that values keep in a statement: as the client says, else what was found. What would be a text stays open,
+    as a literal in quotes is."""
+    pairs = zip(given, found, strict=False)
+    return tuple(own or (None if type == VARCHAR else type) for own, type in pairs)
+
+
+def typed(value: object, type: Type) -> str:
+    """A value of a type. The binder makes one constant of the cast: it is none of a column."""
+    if isinstance(type, StructType | MapType) or isinstance(value, bool):
+        return literal(value)
+    while isinstance(value, list) and _nests(value, type):
+        type = array(type)
+    if value is None:
+        return f"CAST(NULL AS {type})"
+    text = codec(type).text(value).replace("'", "''")
+    return f"CAST('{text}' AS {type})"
+
+
+def _nests(value: Sequence[object], type: Type) -> bool:
+    """Whether an array has more dimensions than its type: in PostgreSQL those do not belong to it."""
+    inner: object = value
+    while isinstance(type, ArrayType):
+        if not isinstance(inner, list):
+            return False
+        inner = next((item for item in inner if item is not None), None)
+        type = type.element
+    return isinstance(inner, list)
+
+
 def literal(value: object) -> str:
-    """A value as SQL writes it. A text stays one whose type is open, as PostgreSQL has it for parameters."""
+    """A value as SQL writes it, by itself. A text stays one whose type is open, as PostgreSQL has it for parameters."""
     match value:
         case None:
             return "NULL"
@@ -155,7 +233,9 @@ def _marks(sql: str) -> Iterator[re.Match[str]]:
     """Parameters and semicolons, outside of comments, literals and quoted names."""
     start = 0
     for region in (*scan(sql), None):
-        yield from MARKS.finditer(sql, start, region.start if region else len(sql))
+        for mark in MARKS.finditer(sql, start, region.start if region else len(sql)):
+            interrupts.check()
+            yield mark
         start = region.end if region else start
 
 

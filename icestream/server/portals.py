@@ -13,6 +13,7 @@ from icestream.server.backend import Column, Outcome, StateError, Statement
 from icestream.server.copy import Copy
 from icestream.server.scalars import BINARY, TEXT
 from icestream.server.values import codec
+from icestream.types import Type
 
 _LOG = logging.getLogger(__name__)
 
@@ -28,6 +29,8 @@ class Prepared:
     statement: Statement | None
     parameters: tuple[int, ...] = ()
     """The OIDs of its parameters."""
+    types: tuple[Type | None, ...] = ()
+    """See `Description.written`."""
     columns: tuple[Column, ...] | None = None
     copy: Copy | None = None
 

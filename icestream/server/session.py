@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -15,7 +15,9 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
 from icestream import interrupts
+from icestream.catalog.variables import VARIABLES
 from icestream.engine import CREATE
+from icestream.errors import IcestreamError, NotSupportedError, SqlError
 from icestream.interrupts import Interrupt, Interrupted
 from icestream.lake.jvm import java_message
 from icestream.plan.linear import relations_read
@@ -38,17 +40,18 @@ from icestream.server.backend import (
     Transaction as State,
 )
 from icestream.server.cursors import Cursors
+from icestream.server.literals import Piece
 from icestream.server.relations import Result as SystemResult
 from icestream.server.relations import Session as Asker
 from icestream.server.relations import is_about_the_system
 from icestream.server.relations import model as system
-from icestream.server.settings import Settings, is_own, shown
+from icestream.server.settings import KNOWN, Settings, is_own, plain, shown
 from icestream.server.subscribed import SubscriptionCursor
 from icestream.server.timed_rows import TimedRows, close_rows
 from icestream.server.transactions import CONTROL, TransactionBlock
 from icestream.sql import parse
 from icestream.sql import statements as st
-from icestream.types import VARCHAR, Type
+from icestream.types import REAL, VARCHAR, Type, array
 
 if TYPE_CHECKING:
     from icestream.server.service import Service
@@ -60,10 +63,16 @@ OWN = re.compile(
 )
 TWO_WORDS = re.compile(r"(start|prepare)\b", re.I)
 CURSORS = re.compile(r"show\s+(?P<subscription>subscription\s+)?cursors\b", re.I)
-WAITING = re.compile(r"(declare|fetch|close|commit|end)\b", re.I)
+WAITING = re.compile(r"(declare|fetch|close|commit|end|reset)\b", re.I)
 """Statements of the session that may take long."""
+DEALLOCATE = re.compile(
+    r'deallocate\s+(?:prepare\s+)?(?:(?P<all>all)|"(?P<quoted>[^"]+)"|(?P<name>[\w$]+))', re.I
+)
+FILLING = re.compile(r"\s*(insert|update)\b", re.I)
 T = TypeVar("T")
-PROCESS_LIST = re.compile(r"\s*show\s+processlist\s*;?\s*", re.I)
+SHORT = 4096
+"""A text of so many characters is read at once: the hand-over to another thread would cost more."""
+PROCESS_LIST = re.compile(r"show\s+processlist", re.I)
 PROCESSES = """
     SELECT pid::text AS "Id", usename::text AS "User", client_addr::text AS "Host", datname::text AS "Database",
         CASE WHEN state = 'active' THEN (extract(epoch FROM now() - query_start) * 1000)::bigint::text || 'ms' END AS "Time",
@@ -77,11 +86,12 @@ NOTHING: Mapping[str, str] = {}
 
 @dataclass(frozen=True)
 class Request:
-    """One statement. `text` is padded, so that places in it are places in what the client sent."""
+    """One statement, and where it stands in what the client sent."""
 
     text: str
     kind: str
     """engine, system or session."""
+    piece: Piece | None = None
 
     @property
     def words(self) -> str:
@@ -99,8 +109,8 @@ class EngineSession:
     def __init__(self, service: Service, client: Client) -> None:
         self.service = service
         self.client = client
-        self._settings = Settings(client.parameters)
-        self._block = TransactionBlock(self._commit)
+        self._block = TransactionBlock(self._commit, lambda: self._settings.reads_only)
+        self._settings = Settings(client.parameters, self._block)
         self._notices: list[Notice] = []
         self._hidden = False
         """Whether something was written that is to be visible before the statement is answered."""
@@ -122,13 +132,26 @@ class EngineSession:
 
     def parse(self, sql: str) -> Sequence[Request]:
         """See `Session.parse`."""
-        found = literals.statements(sql)
-        return [
-            Request(PROCESSES, "system")
-            if PROCESS_LIST.fullmatch(literals.without_leading_comments(text))
-            else Request(text, self._kind(text))
-            for text in found
-        ]
+        return self.interruptible(sql, lambda: self._requests(sql))
+
+    def interruptible(self, sql: str, work: Callable[[], T]) -> T:
+        """See `Session.interruptible`."""
+        if len(sql) <= SHORT:
+            return work()
+        whole = Request(sql, "engine")
+        with self._failing(whole):
+            return self._interruptible(whole, work)
+
+    def _requests(self, sql: str) -> list[Request]:
+        found: list[Request] = []
+        for piece in literals.statements(sql):
+            interrupts.check()
+            text = piece.text
+            if PROCESS_LIST.fullmatch(literals.without_leading_comments(text).strip()):
+                found.append(Request(PROCESSES, "system", piece))
+            else:
+                found.append(Request(text, self._kind(text), piece))
+        return found
 
     def start_text(self) -> None:
         """See `Session.start_text`."""
@@ -137,7 +160,7 @@ class EngineSession:
     def end_text(self) -> tuple[Notice, ...]:
         """See `Session.end_text`."""
         if self._block.has_text_changes:
-            with self._failing():
+            with self._failing(COMMIT):
                 self._interruptible(COMMIT, self._block.end_text)
         else:
             self._block.end_text()
@@ -150,7 +173,7 @@ class EngineSession:
 
     def describe(self, statement: Request, parameters: Sequence[Type | None]) -> Description:
         """See `Session.describe`."""
-        with self._failing():
+        with self._failing(statement):
             return self._interruptible(statement, lambda: self._describe(statement, parameters))
 
     def _describe(self, statement: Request, parameters: Sequence[Type | None]) -> Description:
@@ -160,29 +183,60 @@ class EngineSession:
             return Description(found.parameters, columns)
         if statement.kind == "session":
             return Description((), self._own_columns(statement))
-        given = [*parameters, *[None] * literals.parameters(statement.text)]
-        (parsed,) = parse(literals.marked(statement.text, given), "", NOTHING)
+        text = statement.text
+        count = literals.parameters(text)
+        said = [*parameters, *[None] * count][:count]
+        cells = self._cells(text, said)
+        given = [None if at in cells else type for at, type in enumerate(said)]
+        first = self._described(text, given)
+        asked = tuple(own or type for own, type in zip(said, first.parameters, strict=True))
+        kept = literals.settled(given, first.parameters)
+        written = tuple(None if at in cells else type for at, type in enumerate(kept))
+        if list(written) == given:
+            return Description(asked, first.columns, written)
+        # What is told of the columns holds for the statement with the types that were found.
+        return Description(asked, self._described(text, written).columns, written)
+
+    def _cells(self, text: str, said: Sequence[Type | None]) -> Collection[int]:
+        """The parameters that fill columns of INSERT and UPDATE as they are. Whatever they come as, they are assigned to the
+        column: they are not cast before, which would cost more than all the rest. The text of a real depends on its type."""
+        if not said or not FILLING.match(literals.without_leading_comments(text)):
+            return ()
+        (parsed,) = parse(literals.marked(text, ()), "", NOTHING)
+        if not isinstance(parsed, st.Insert | st.Update):
+            return ()
+        cells = described.columns_filled(parsed, self.service.engine.catalog)
+        there = literals.occurrences(text)
+        reals = (REAL, array(REAL))
+        return {at for at in cells if cells[at] == there[at] and said[at] not in reals}
+
+    def _described(self, text: str, given: Sequence[Type | None]) -> Description:
+        (parsed,) = parse(literals.marked(text, given), "", NOTHING)
         catalog = self.service.engine.catalog
         if isinstance(parsed, answers.Changing):
             node, placed = described.places(parsed, catalog)
-            types = literals.types(statement.text, given, node, placed)
+            types = literals.types(text, given, node, placed)
             return Description(types, described.columns(parsed, catalog))
         if not isinstance(parsed, st.Select):
-            open_ones = [type or VARCHAR for type in given[: literals.parameters(statement.text)]]
-            return Description(tuple(open_ones), self._told(parsed))
+            return Description(tuple(type or VARCHAR for type in given), self._told(parsed))
         node = bind_query(parsed.query, catalog.names().relation)
-        asked = literals.types(statement.text, given, node)
+        asked = literals.types(text, given, node)
         return Description(asked, tuple(Column(c.name, c.type) for c in node.columns))
 
-    def run(self, statement: Request, parameters: Sequence[object]) -> Outcome:
+    def run(
+        self,
+        statement: Request,
+        parameters: Sequence[object],
+        types: Sequence[Type | None] = (),
+    ) -> Outcome:
         """See `Session.run`."""
         self._block.check(statement.words)
-        with self._failing():
+        with self._failing(statement):
             if statement.kind == "session" and not WAITING.match(statement.words):
                 self._activity.start(statement.text, Interrupt())
                 return self._own(statement)
             outcome = self._interruptible(
-                statement, lambda: self._run(statement, parameters), close_rows
+                statement, lambda: self._run(statement, parameters, types), close_rows
             )
             if told := self._show_writes(statement):
                 outcome = replace(outcome, notices=(*outcome.notices, *told))
@@ -207,8 +261,9 @@ class EngineSession:
             raise
 
     @contextmanager
-    def _failing(self) -> Iterator[None]:
-        """A failure fails the transaction. Cancels and failures of Spark are told as PostgreSQL would."""
+    def _failing(self, statement: Request) -> Iterator[None]:
+        """A failure fails the transaction. Cancels and failures of Spark are told as PostgreSQL would; places in the statement
+        become places in the text that it came with."""
         try:
             yield
         except Interrupted as error:
@@ -218,8 +273,10 @@ class EngineSession:
             self._fail()
             text = java_message(error) if isinstance(error, Py4JJavaError) else str(error)
             raise StateError("XX000", text.strip().splitlines()[0]) from error
-        except Exception:
+        except Exception as error:
             self._fail()
+            if isinstance(error, IcestreamError) and error.place and statement.piece:
+                error.place = statement.piece.locate(error.place)
             raise
 
     def _timed(self, outcome: Outcome) -> Outcome:
@@ -271,7 +328,12 @@ class EngineSession:
             return "session"
         return "system" if is_about_the_system(words) else "engine"
 
-    def _run(self, statement: Request, parameters: Sequence[object]) -> Outcome:
+    def _run(
+        self,
+        statement: Request,
+        parameters: Sequence[object],
+        types: Sequence[Type | None] = (),
+    ) -> Outcome:
         if statement.kind == "session":
             return self._own(statement)
         if statement.kind == "system":
@@ -280,10 +342,11 @@ class EngineSession:
                 self._settings.take(name, value)
             columns = tuple(Column(c.name, c.type) for c in found.columns)
             return Outcome("SELECT", columns, found.rows)
-        text = literals.filled(statement.text, parameters)
+        text = literals.filled(statement.text, parameters, types)
         (parsed,) = parse(text, "", NOTHING)
         if isinstance(parsed, st.Select):
             return self._select(parsed)
+        self._check_access(parsed)
         if isinstance(parsed, answers.Changing):
             changes = self._block.changes
             outcome = answers.outcome(parsed, *self.service.execute(text, changes))
@@ -293,6 +356,13 @@ class EngineSession:
         warnings = self._warn_of_ddl(parsed)
         outcome = answers.outcome(parsed, *self.service.execute(text))
         return replace(outcome, notices=(*warnings, *outcome.notices, *self._take_notices()))
+
+    def _check_access(self, parsed: st.Statement) -> None:
+        """Refuse changes of tables and objects where only reading is allowed."""
+        writes = isinstance(parsed, (*CREATE, st.Drop, st.Alter, answers.Changing))
+        if writes and self._block.read_only:
+            message = f"cannot execute {answers.tag(parsed)} in a read-only transaction"
+            raise StateError("25006", message)
 
     def _commit(self, changes: Transaction) -> None:
         """Write changes; if they are to be visible at once and are not, that is no failure: they are durable."""
@@ -399,19 +469,41 @@ class EngineSession:
         if lower.startswith("set"):
             return self._settings.set(words, in_transaction=self._block.state == "T")
         if lower.startswith("reset"):
+            return self._reset(words)
+        if lower.startswith("discard"):
+            return self._discard(words)
+        if lower.startswith("deallocate"):
+            return _deallocate(words)
+        if lower.startswith("listen"):
+            raise NotSupportedError("LISTEN")
+        return Outcome(words.split()[0].upper())
+
+    def _reset(self, words: str) -> Outcome:
+        """A setting of the session, or one of the home."""
+        name = plain(words[5:])
+        if name in KNOWN or name not in VARIABLES:
             return self._settings.reset(words)
-        if lower == "discard all":
+        self.service.execute(f"SET {name} TO DEFAULT")
+        return Outcome("RESET")
+
+    def _discard(self, words: str) -> Outcome:
+        what = words.lower().split()[1:]
+        if what == ["all"]:
+            if self._block.state == "T":
+                raise StateError("25001", "DISCARD ALL cannot run inside a transaction block")
             self._settings.reset("reset all")
             self._cursors.clear()
-            return Outcome("DISCARD ALL")
-        return Outcome(words.split()[0].upper())
+            return Outcome("DISCARD ALL", forgets="")
+        if what in (["plans"], ["sequences"], ["temp"], ["temporary"]):
+            return Outcome(f"DISCARD {what[0].upper()}")
+        raise SqlError(f"syntax error: {words}", code="42601")
 
     def _subscribe(self, text: str) -> SubscriptionCursor:
         engine = self.service.engine
         return SubscriptionCursor(text, engine, lambda: cancellable(engine.spark))
 
     def _query(self, text: str) -> Outcome:
-        (query,) = self.parse(text)
+        (query,) = self._requests(text)
         return self._run(query, ())
 
     def _own_columns(self, statement: Request) -> tuple[Column, ...] | None:
@@ -427,6 +519,15 @@ class EngineSession:
 
     def _fail(self) -> None:
         self._block.fail()
+
+
+def _deallocate(words: str) -> Outcome:
+    found = DEALLOCATE.fullmatch(words)
+    if found is None:
+        raise SqlError(f"syntax error: {words}", code="42601")
+    if found["all"]:
+        return Outcome("DEALLOCATE ALL", forgets="")
+    return Outcome("DEALLOCATE", forgets=found["quoted"] or found["name"].lower())
 
 
 def _end_on_cancel(stack: ExitStack, interrupt: Callable[[], None]) -> None:

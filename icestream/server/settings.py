@@ -6,8 +6,17 @@ import re
 from collections.abc import Mapping
 
 from icestream.errors import SqlError
-from icestream.server.backend import VERSION, VERSION_NUMBER, Column, Notice, Outcome
-from icestream.server.durations import milliseconds, shown_duration
+from icestream.server.backend import (
+    VERSION,
+    VERSION_NUMBER,
+    Column,
+    Notice,
+    Outcome,
+    StateError,
+)
+from icestream.server.durations import milliseconds
+from icestream.server.setting_values import FLUSHES, checked
+from icestream.server.transactions import TransactionBlock, read_modes, warn_of_levels
 from icestream.types import VARCHAR
 
 KNOWN = {
@@ -35,13 +44,14 @@ KNOWN = {
     "implicit_flush": ("implicit_flush", "false"),
 }
 """Settings of a session, by name: as it is spelt, and what it is."""
-TRUE = ("true", "on", "yes", "t", "1")
-FLUSHES = ("rw_implicit_flush", "implicit_flush")
-"""Settings by which each change waits until it is visible."""
-DURATIONS = ("statement_timeout", "idle_in_transaction_session_timeout")
+LEVEL_SETTINGS = ("transaction_isolation", "default_transaction_isolation")
+NEVER_SET = ("role", "session authorization")
+"""What RESET takes although there is nothing to set."""
 LOCAL = re.compile(r"set\s+local\b", re.I)
-OF_TRANSACTIONS = ("transaction", "session characteristics")
-TOLD = ("timezone", "client_encoding", "application_name", "datestyle")
+CHARACTERISTICS = re.compile(r"as\s+transaction\s+(?P<modes>.*)", re.I | re.S)
+TOLD = (
+    "timezone", "client_encoding", "application_name", "datestyle", "default_transaction_read_only",
+)  # fmt: skip
 SET = re.compile(
     r"""set \s+ (?:(?:session|local)\s+(?!characteristics))? (?P<name>time\s+zone|session\s+characteristics|[\w.]+)
     (?:(?:\s*(?:=|\bto\b)\s*|\s+)(?P<value>.*))?""",
@@ -52,7 +62,8 @@ SET = re.compile(
 class Settings:
     """The settings of one session; those that nobody set are as for everybody."""
 
-    def __init__(self, given: Mapping[str, str]) -> None:
+    def __init__(self, given: Mapping[str, str], block: TransactionBlock | None = None) -> None:
+        self._block = block
         self._set: dict[str, str] = {}
         self._local: dict[str, str] = {}
         """Those of SET LOCAL, until the transaction ends."""
@@ -63,11 +74,23 @@ class Settings:
         """Those of the start-up, which RESET restores."""
 
     def __getitem__(self, name: str) -> str:
+        if name == "transaction_read_only" and self._block is not None:
+            return "on" if self._block.read_only else "off"
         return self._local.get(name, self._set.get(name, KNOWN[name][1]))
 
     def take(self, name: str, value: str) -> None:
         """Set one."""
-        self._set[name.lower()] = _checked(name.lower(), value)
+        self._keep(name.lower(), checked(name.lower(), value))
+
+    def _keep(self, name: str, value: str, local: bool = False) -> None:
+        if name == "transaction_read_only":
+            if self._block is not None:
+                self._block.set_read_only(value == "on")
+        elif local:
+            self._local[name] = value
+        else:
+            self._local.pop(name, None)
+            self._set[name] = value
 
     @property
     def statement_timeout(self) -> float | None:
@@ -88,7 +111,12 @@ class Settings:
     @property
     def flushes(self) -> bool:
         """Whether each change waits until it is visible."""
-        return any(self[name].lower() in TRUE for name in FLUSHES)
+        return any(self[name] == "true" for name in FLUSHES)
+
+    @property
+    def reads_only(self) -> bool:
+        """Whether transactions refuse changes, unless they say otherwise."""
+        return self["default_transaction_read_only"] == "on"
 
     @property
     def all(self) -> tuple[tuple[str, str], ...]:
@@ -103,24 +131,44 @@ class Settings:
         """SET [LOCAL] name TO value"""
         found = SET.fullmatch(words)
         if found is None or found["value"] is None:
-            raise SqlError(f"SET of what, to what? {words}")
+            raise SqlError(f"SET of what, to what? {words}", code="42601")
         name, value = plain(found["name"]), found["value"].strip().strip("'\"")
+        if name == "session characteristics":
+            return self._set_characteristics(found["value"])
+        name = "client_encoding" if name == "names" else name
+        if name == "transaction":
+            raise SqlError(f"syntax error: {words}", code="42601")
         if value.lower() == "default":
             value = self._first.get(name, KNOWN[name][1])
-        value = _checked(name, value)
-        if not LOCAL.match(words):
-            self._local.pop(name, None)
-            self._set[name] = value
-        elif in_transaction:
-            self._local[name] = value
-        elif name not in OF_TRANSACTIONS:
+        given, value = value, checked(name, value)
+        notices = _warn_of_level(given) if name in LEVEL_SETTINGS else ()
+        local = LOCAL.match(words) is not None
+        if local and not in_transaction:
             text = "SET LOCAL can only be used in transaction blocks"
             return Outcome("SET", notices=(Notice(text, "WARNING", "25P01"),))
-        return Outcome("SET")
+        self._keep(name, value, local)
+        return Outcome("SET", notices=notices)
+
+    def _set_characteristics(self, text: str) -> Outcome:
+        """SET SESSION CHARACTERISTICS AS TRANSACTION modes: what later transactions are, unless they say otherwise."""
+        found = CHARACTERISTICS.fullmatch(text.strip())
+        if found is None:
+            raise SqlError(f"syntax error at or near {text!r}", code="42601")
+        notices: tuple[Notice, ...] = ()
+        for mode in read_modes(found["modes"]):
+            if mode["access"]:
+                only = mode["access"].lower() == "only"
+                self._keep("default_transaction_read_only", "on" if only else "off")
+            elif mode["level"]:
+                notices = _warn_of_level(mode["level"])
+        return Outcome("SET", notices=notices)
 
     def reset(self, words: str) -> Outcome:
         """RESET name"""
         name = plain(words[5:])
+        if name not in (*KNOWN, "all", *NEVER_SET):
+            message = f'unrecognized configuration parameter "{name}"'
+            raise StateError("42704" if name else "42601", message)
         for each in KNOWN if name == "all" else (name,):
             self._local.pop(each, None)
             self._set.pop(each, None)
@@ -129,9 +177,8 @@ class Settings:
         return Outcome("RESET")
 
 
-def _checked(name: str, value: str) -> str:
-    """A value as it is shown; an error if the setting does not take it."""
-    return shown_duration(milliseconds(name, value)) if name in DURATIONS else value
+def _warn_of_level(level: str) -> tuple[Notice, ...]:
+    return warn_of_levels({" ".join(level.lower().split())})
 
 
 def is_own(words: str) -> bool:

@@ -7,7 +7,7 @@ several statements (one message of the simple protocol) is a transaction of its 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from icestream.catalog.catalog import Catalog
 from icestream.errors import NotSupportedError, SqlError
@@ -37,9 +37,15 @@ BETWEEN_MODES = re.compile(r"\s*(?P<comma>,)?\s*")
 class TransactionBlock:
     """The transaction of a session: idle, open, or failed."""
 
-    def __init__(self, commit: Callable[[Transaction], None]) -> None:
+    def __init__(
+        self,
+        commit: Callable[[Transaction], None],
+        reads_only: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """`reads_only` says whether a transaction refuses changes if nothing is said of that."""
         self.state: State = "I"
         self._commit = commit
+        self._reads_only = reads_only
         self._open: Transaction | None = None
         self._together: Transaction | None = None
         """The changes of an implicit transaction: statements of one text, or those up to a Sync message."""
@@ -55,6 +61,19 @@ class TransactionBlock:
     def explicit(self) -> Transaction | None:
         """The transaction that BEGIN has opened."""
         return self._open
+
+    @property
+    def read_only(self) -> bool:
+        """Whether changes are refused."""
+        return self._reads_only() if self.changes is None else self.changes.read_only
+
+    def set_read_only(self, on: bool) -> None:
+        """Refuse changes until the transaction ends, or take them; without one that is over at once."""
+        if self.changes is not None:
+            self.changes.read_only = on
+
+    def _new(self) -> Transaction:
+        return Transaction(read_only=self._reads_only())
 
     def readable(self, keys: Sequence[str], catalog: Catalog) -> Transaction | None:
         """The changes that a query of these relations sees. Where it cannot see them, those of a text are committed first;
@@ -93,7 +112,7 @@ class TransactionBlock:
         """Several statements come together: in one text, or before one Sync message. Called again, it does nothing."""
         self._in_text = True
         if self._open is None and self._together is None:
-            self._together = Transaction()
+            self._together = self._new()
 
     @property
     def has_text_changes(self) -> bool:
@@ -103,7 +122,8 @@ class TransactionBlock:
     def settle_text(self) -> None:
         """Commit what a text has changed so far: what comes next is to see it."""
         if self._together is not None and self._open is None:
-            changes, self._together = self._together, Transaction()
+            changes = self._together
+            self._together = Transaction(read_only=changes.read_only)
             self._commit(changes)
 
     def end_text(self) -> None:
@@ -150,34 +170,29 @@ class TransactionBlock:
         tag = "BEGIN" if word == "begin" else "START TRANSACTION"
         if word == "begin" and (found := BLOCK_WORD.match(rest)):
             rest = rest[found.end() :]
-        modes = _read_modes(rest) if rest else ()
+        modes = read_modes(rest) if rest else ()
         if self.state == "T":
             told = Notice("there is already a transaction in progress", "WARNING", "25001")
             return Outcome(tag, notices=(told,))
-        self._open, self._together = self._together or Transaction(), None
+        self._open, self._together = self._together or self._new(), None
         self.state = "T"
         return Outcome(tag, notices=self._set_modes(modes))
 
     def _set(self, rest: str) -> Outcome:
-        modes = _read_modes(rest)
-        if self._open is None:
+        modes = read_modes(rest)
+        if self.changes is None:
             told = "SET TRANSACTION can only be used in transaction blocks"
             return Outcome("SET", notices=(Notice(told, "WARNING", "25P01"),))
         return Outcome("SET", notices=self._set_modes(modes))
 
     def _set_modes(self, modes: Sequence[re.Match[str]]) -> tuple[Notice, ...]:
-        assert self._open is not None
         levels = set()
         for mode in modes:
             if mode["access"]:
-                self._open.read_only = mode["access"].lower() == "only"
+                self.set_read_only(mode["access"].lower() == "only")
             elif mode["level"]:
                 levels.add(" ".join(mode["level"].lower().split()))
-        if levels & {"serializable", "repeatable read"}:
-            told = "the isolation level is read committed"
-            hint = "COMMIT fails with 40001 if tables that its UPDATEs have read were written"
-            return (Notice(told, "WARNING", "01000", hint),)
-        return ()
+        return warn_of_levels(levels)
 
     def _end(self, words: str, rest: str, *, commits: bool) -> Outcome:
         found = ENDING.fullmatch(rest)
@@ -193,11 +208,11 @@ class TransactionBlock:
             if commits:
                 self.settle_text()
             elif self._together is not None:
-                self._together = Transaction()
+                self._together = self._new()
             told = Notice("there is no transaction in progress", "WARNING", "25P01")
             return Outcome(tag, notices=(told,))
         if self._in_text:
-            self._together = Transaction()  # the statements that follow in the text
+            self._together = self._new()  # the statements that follow in the text
         if commits and changes is not None:
             self._commit(changes)
         return Outcome(tag)
@@ -208,7 +223,16 @@ class TransactionBlock:
         return self._open
 
 
-def _read_modes(text: str) -> list[re.Match[str]]:
+def warn_of_levels(levels: Collection[str]) -> tuple[Notice, ...]:
+    """Tell whoever asks for more isolation than there is."""
+    if {"serializable", "repeatable read"}.isdisjoint(levels):
+        return ()
+    told = "the isolation level is read committed"
+    hint = "COMMIT fails with 40001 if tables that its UPDATEs have read were written"
+    return (Notice(told, "WARNING", "01000", hint),)
+
+
+def read_modes(text: str) -> list[re.Match[str]]:
     """The modes of BEGIN and SET TRANSACTION. Commas between them may be left out, as in PostgreSQL."""
     if re.match(r"snapshot\b", text, re.I):
         raise NotSupportedError("SET TRANSACTION SNAPSHOT")

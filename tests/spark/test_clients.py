@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import os
 import socket
 import struct
@@ -9,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from decimal import Decimal
 from pathlib import Path
 
 import psycopg
@@ -145,6 +147,36 @@ def test_sqlalchemy(url: str) -> None:
         assert sorted(found.scalars()) == ["bun", "tea"]
         connection.execute(sa.delete(items).where(items.c.id == 3))
     engine.dispose()
+
+
+@pytest.mark.parametrize("binary", [False, True])
+@pytest.mark.parametrize(
+    ("value", "oid"),
+    [
+        (dt.timedelta(1, 5), 1186),
+        ([1, None], 1005),
+        ([0.5], 1022),
+        ([Decimal("1.5"), None], 1231),
+        ([[1, 2], [3, 4]], 1005),
+        ([dt.date(2026, 1, 2)], 1182),
+        ([True, False], 1000),
+    ],
+)
+def test_parameters_keep_their_types(
+    client: psycopg.Connection, value: object, oid: int, binary: bool
+) -> None:
+    cursor = client.cursor(binary=binary)
+    cursor.execute("SELECT %b AS v, id FROM items WHERE id = 1", [value])
+    assert [c.type_code for c in cursor.description or ()] == [oid, 23]
+    assert cursor.fetchone() == (value, 1)
+    cursor.execute("SELECT %s AS v", [value])
+    assert cursor.fetchone() == (value,)
+
+
+def test_small_numbers_beside_columns(client: psycopg.Connection) -> None:
+    cursor = client.execute("SELECT %s AS tag, id, price + %s FROM items WHERE id = %s", [5, 1, 1])
+    assert cursor.fetchall() == [(5, 1, Decimal("3.5"))]
+    assert [c.type_code for c in cursor.description or ()] == [21, 23, 1700]
 
 
 @needs_psql

@@ -6,11 +6,11 @@ import json
 import re
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from itertools import islice
-from typing import Any
+from typing import Any, TypeVar
 
 import duckdb
 
@@ -29,6 +29,7 @@ from icestream.server.backend import (
 from icestream.server.values import codec, codec_of
 from icestream.types import Type
 
+T = TypeVar("T")
 OID, NAME, CHAR, TEXT = Type("oid"), Type("name"), Type('"char"'), Type("text")
 
 _SCALARS = {
@@ -154,7 +155,7 @@ class DuckSession:
         self._execute(probe, [None] * count)
         return Description(tuple(types), self._columns())
 
-    def run(self, statement: Duck, parameters: Sequence[object]) -> Outcome:
+    def run(self, statement: Duck, parameters: Sequence[object], types: object = ()) -> Outcome:
         self.backend.count(running=1)
         try:
             return self._run(statement, parameters)
@@ -244,6 +245,9 @@ class DuckSession:
 
     def finish(self) -> None:
         pass
+
+    def interruptible(self, sql: str, work: Callable[[], T]) -> T:
+        return work()
 
     def start_text(self) -> None:
         pass

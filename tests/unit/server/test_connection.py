@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
 
 import pytest
 from hypothesis import given
@@ -28,6 +28,7 @@ from icestream.types import Type
 from tests.unit.server import frames
 from tests.unit.server.frames import SYNC, bind, close, cut, describe, execute, kinds, parse, query
 
+T = TypeVar("T")
 NUMBER = (Column("n", t.INTEGER),)
 
 
@@ -83,7 +84,7 @@ class Script:
             types, columns if statement.split()[0] in ("rows", "echo", "odd") else None
         )
 
-    def run(self, statement: str, parameters: Sequence[object]) -> Outcome:
+    def run(self, statement: str, parameters: Sequence[object], types: object = ()) -> Outcome:
         match statement.split():
             case ["rows", count]:
                 self.rows.append(Rows(int(count)))
@@ -119,6 +120,9 @@ class Script:
 
     def finish(self) -> None:
         pass
+
+    def interruptible(self, sql: str, work: Callable[[], T]) -> T:
+        return work()
 
     def start_text(self) -> None:
         pass

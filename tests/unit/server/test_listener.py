@@ -305,7 +305,7 @@ class Stubborn(DuckBackend):
         session.run = self.run  # type: ignore[method-assign]
         return session
 
-    def run(self, statement: object, parameters: object) -> Outcome:
+    def run(self, statement: object, parameters: object, types: object = ()) -> Outcome:
         self.count(running=1)
         time.sleep(2)
         return Outcome("SLEEP")

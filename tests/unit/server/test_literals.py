@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import datetime as dt
+import time
 from decimal import Decimal
 
 import pytest
 from sqlglot import exp
 
-from icestream.errors import SqlError
+from icestream.errors import Place, SqlError
+from icestream.interrupts import Interrupt, Interrupted
 from icestream.plan.query import Relation, bind_query
 from icestream.server.literals import (
     filled,
@@ -17,24 +19,113 @@ from icestream.server.literals import (
     marked_at,
     parameters,
     statements,
+    typed,
     types,
 )
 from icestream.sql import parse
 from icestream.sql.statements import Select
-from icestream.types import BIGINT, INTEGER, NUMERIC, VARCHAR, array
+from icestream.types import (
+    BIGINT,
+    BOOLEAN,
+    DOUBLE,
+    INTEGER,
+    INTERVAL,
+    NUMERIC,
+    REAL,
+    SMALLINT,
+    VARCHAR,
+    Type,
+    array,
+)
 from tests.tricks import TRICKS
 
 
 def test_statements_keep_their_places() -> None:
-    sql = "select 1;\n -- a; comment\n; select 'a;b' /* ; */ ; ;select $$;$$"
+    sql = "select 1;\n -- a; comment\n; select 'a;b' /* ; */ ; ;select\n$$;$$"
     found = statements(sql)
-    assert [s.strip() for s in found] == ["select 1", "select 'a;b' /* ; */", "select $$;$$"]
+    assert [s.text.strip() for s in found] == [
+        "select 1",
+        "select 'a;b' /* ; */",
+        "select\n$$;$$",
+    ]
+    lines = sql.split("\n")
     for each in found:
-        at, end = len(each) - len(each.lstrip()), len(each.rstrip())
-        assert sql[at:end] == each[at:end]
-        assert [len(line) for line in each.split("\n")] == [
-            len(line) for line in sql.split("\n")[: each.count("\n") + 1]
-        ]
+        assert sql[each.start :].startswith(each.said)
+        for at, line in enumerate(each.said.split("\n"), start=1):
+            place = each.locate(Place("", at, 1, line))
+            assert place is not None
+            assert lines[place.line - 1][place.column - 1 :].startswith(line)
+    assert found[0].locate(Place("", 1, 1, "another text")) is None
+    assert found[0].locate(Place("", 2, 1)) is None
+
+
+def test_many_statements_cost_linear_time() -> None:
+    def time_of(count: int) -> float:
+        text = ";\n".join(["insert into t values (1, 'a')"] * count)
+        begun = time.process_time()
+        assert len(statements(text)) == count
+        return time.process_time() - begun
+
+    time_of(100)
+    assert time_of(8000) < 8 * max(0.05, time_of(2000))
+
+
+def test_many_parameters_cost_linear_time() -> None:
+    count = 60_000
+    sql = "insert into t values " + ", ".join(f"(${at + 1})" for at in range(count))
+    begun = time.process_time()
+    assert parameters(sql) == count
+    assert marked(sql, [None] * count).count("$") == count
+    assert filled(sql, [1] * count, [SMALLINT] * count).count("CAST") == count
+    assert time.process_time() - begun < 10
+
+
+def test_long_loops_are_cancelled() -> None:
+    interrupt = Interrupt()
+    interrupt.cancel()
+    with interrupt.bound():
+        for ask in (lambda: statements("select 1; select 2"), lambda: marked("select $1", [None])):
+            with pytest.raises(Interrupted):
+                ask()
+
+
+@pytest.mark.parametrize(
+    ("sql", "counts"),
+    [
+        ("select 1 limit $1", True),
+        ("select 1 OFFSET\n  $1", True),
+        ("select 1 fetch first $1 rows only", False),
+        ("select nolimit $1", False),
+        ("select $1", False),
+    ],
+)
+def test_counts_of_rows_are_plain_numbers(sql: str, counts: bool) -> None:
+    assert filled(sql, [5], [BIGINT]) == sql.replace("$1", "5" if counts else "CAST('5' AS bigint)")
+
+
+@pytest.mark.parametrize(
+    ("value", "type", "text"),
+    [
+        (5, SMALLINT, "CAST('5' AS smallint)"),
+        (-5, BIGINT, "CAST('-5' AS bigint)"),
+        (1.5, REAL, "CAST('1.5' AS real)"),
+        (float("nan"), DOUBLE, "CAST('NaN' AS double precision)"),
+        (None, INTEGER, "CAST(NULL AS integer)"),
+        (True, BOOLEAN, "TRUE"),
+        ("it's", VARCHAR, "CAST('it''s' AS varchar)"),
+        ([], array(INTEGER), "CAST('{}' AS integer[])"),
+        (["a b", None], array(VARCHAR), "CAST('{\"a b\",NULL}' AS varchar[])"),
+        ([[1], [2]], array(SMALLINT), "CAST('{{1},{2}}' AS smallint[][])"),
+        (dt.timedelta(1), INTERVAL, "CAST('1 day' AS interval)"),
+    ],
+)
+def test_values_keep_their_types(value: object, type: Type, text: str) -> None:
+    assert typed(value, type) == text
+    (statement,) = parse(f"select {text}", env={})
+    assert isinstance(statement, Select)
+    node = bind_query(statement.query, lambda name: None)
+    nests = isinstance(value, list) and value and isinstance(value[0], list)
+    assert node.columns[0].type == (array(type) if nests else type)
 
 
 def test_parameters_are_not_looked_for_in_texts() -> None:

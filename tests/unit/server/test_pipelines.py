@@ -51,7 +51,7 @@ class Writer(Script):
     def close(self) -> None:
         self.block.discard()
 
-    def run(self, statement: str, parameters: Sequence[object]) -> Outcome:
+    def run(self, statement: str, parameters: Sequence[object], types: object = ()) -> Outcome:
         self.block.check(statement)
         if (done := self.block.run(statement)) is not None:
             return done
