@@ -48,6 +48,7 @@ _PLAIN = {
     "is true": "({0} IS NOT DISTINCT FROM TRUE)", "is not true": "({0} IS DISTINCT FROM TRUE)",
     "is false": "({0} IS NOT DISTINCT FROM FALSE)", "is not false": "({0} IS DISTINCT FROM FALSE)",
     "nullif": "CASE WHEN {0} = {1} THEN NULL ELSE {0} END", "starts_with": "starts_with({0}, {1})",
+    "one row": "CASE WHEN NOT {0} THEN error('several rows') ELSE {0} END",
 }  # fmt: skip
 """Functions that mean the same for every type that is compared alike."""
 _ARITHMETIC = {"+": "+", "-": "-", "*": "*", "/": "//", "%": "%", "&": "&", "|": "|"}
@@ -265,6 +266,8 @@ class Expressions:
         if not args:
             return made("count", "*")
         text, kind = self.visit(args[0]), args[0].type
+        if name == "only value":
+            return f"CASE WHEN {made('count', '*')} = 1 THEN {made('any_value', text)} END"
         if name == "count":
             keyed(kind) if expr.distinct else compared(kind)
             return made("count", text)

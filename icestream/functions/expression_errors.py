@@ -255,6 +255,7 @@ def _describe_input(target: Type, shown: str, x: str) -> str:
 
 
 _NAMED = {
+    "one row": ("21000", "more than one row returned by a subquery used as an expression"),
     "sin": ("22003", "input is out of range"),
     "cos": ("22003", "input is out of range"),
     "tan": ("22003", "input is out of range"),
