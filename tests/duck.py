@@ -83,7 +83,7 @@ _CALLS: dict[str, str] = {
     "replace": "replace({0}, {1}, {2})", "reverse": "reverse({0})", "~~": "({0} LIKE {1})",
     "date_trunc": "date_trunc({0}, {1})", "subscript": "({0})[{1}]", "cardinality": "len({0})",
     "unnest": "{0}", "sign": "sign({0})", "starts_with": "starts_with({0}, {1})",
-    "floor": "floor({0})", "ceil": "ceil({0})",
+    "floor": "floor({0})", "ceil": "ceil({0})", "one row": "nullif({0}, FALSE)",
 }  # fmt: skip
 _VARIADIC = {"coalesce", "greatest", "least"}
 _PLAIN_AGGREGATES = {"min", "max", "bool_and", "bool_or", "bit_and", "bit_or", "bit_xor"}
@@ -460,6 +460,8 @@ class _Expressions:
             return made(name, *args)
         if name == "every":
             return made("bool_and", *args)
+        if name == "only value":
+            return f"CASE WHEN {made('count')} = 1 THEN {made('any_value', *args)} END"
         if name in ("first_value", "last_value"):
             return made(name.removesuffix("_value"), *args)
         if name == "sum":

@@ -184,6 +184,38 @@ def row_in(w: Writer, depth: int) -> Rel:
     return w.projected(outer, f" WHERE {test}")
 
 
+def only_row(w: Writer, depth: int) -> Rel:
+    """A subquery as a value that may have several rows: it is NULL then. DuckDB is told what that means."""
+    outer, inner = w.item(depth), w.item(0)
+    chosen = w.pick(inner.cols, SIMPLE)
+    if chosen is None:
+        return w.scalar(depth)
+    pair = w.pair(outer.cols, inner.cols)
+    clause = w.where(inner.cols, 0.7)
+    if pair and w.chance(0.7):
+        clause = f" WHERE {pair[1]} {'=' if w.chance(0.75) else '<'} {pair[0]}"
+    rows = f"FROM {inner.text}{clause}"
+    if w.chance(0.25):  # several rows of one value are one
+        only = f"CASE WHEN count(DISTINCT {chosen.text}) + max(CAST({chosen.text} IS NULL AS INTEGER)) = 1 THEN any_value({chosen.text}) END"
+        value = either(f"(SELECT DISTINCT {chosen.text} {rows})", f"(SELECT {only} {rows})")
+    else:
+        only = f"CASE WHEN count(*) = 1 THEN any_value({chosen.text}) END"
+        value = either(f"(SELECT {chosen.text} {rows})", f"(SELECT {only} {rows})")
+    picked = [(x.text, x.kind) for x in w.some(outer.cols, SIMPLE, 1, 3)] or [("1", INT)]
+    col = w.pick(outer.cols, (chosen.kind,))
+    if col is not None and w.chance(0.3):
+        shown, columns = w.outputs(picked)
+        text = f"SELECT {shown} FROM {outer.text} WHERE {col.text} = {value}"
+        return Rel(text, columns)
+    if w.chance(0.2):
+        key = picked[0][0]
+        total = f"count({value})"
+        shown, columns = w.outputs([picked[0], (total, LONG)])
+        return Rel(f"SELECT {shown} FROM {outer.text} GROUP BY {key}", columns)
+    shown, columns = w.outputs([*picked, (value, chosen.kind)])
+    return Rel(f"SELECT {shown} FROM {outer.text}{w.where(outer.cols, 0.3)}", columns)
+
+
 def nested(w: Writer, depth: int) -> Rel:
     """A subquery in a subquery, which looks at both queries around it."""
     outer, middle, inner = w.item(depth), w.item(0), w.item(0)
@@ -322,6 +354,7 @@ FURTHER: dict[str, Callable[[Writer, int], Rel]] = {
     "having a subquery": having,
     "row in": row_in,
     "nested subqueries": nested,
+    "subquery of several rows": only_row,
     "lateral": lateral,
     "any full join": full_join,
     "asof join": asof,

@@ -78,6 +78,9 @@ JOINED = Function("sum of digits", (I8, N), lambda ts: _low_type(ts[1:]), _joine
 """The sum of wide numbers in two parts, neither of which overflows, so that the order of rows does not matter and rows can
 be taken off again; and the sum itself, NULL if it does not fit. They have no names in SQL."""
 
+ONLY_VALUE = _row("only value", (ANYELEMENT,), _same, "any_value({0}, TRUE)")
+"""The value of the only row; NULL if there are several, so that it does not depend on their order. It has no name in SQL."""
+
 
 def _sum_text(a: Sequence[str], e: Sequence[Expr]) -> str:
     """The sum of exact numbers: in parts if it may have too many digits on the way."""
@@ -210,8 +213,11 @@ def text(expr: AggregateCall, args: Sequence[str], keys: Sequence[str], where: s
     if name in _ORDERED:
         return _collected(expr, args, keys, where)
     filtered = [_where(a, where) for a in args] if where else list(args)
+    rows = f"count_if({where})" if where else "count(1)"
     if name == "count" and not args:
-        return f"count_if({where})" if where else "count(1)"
+        return rows
+    if name == ONLY_VALUE.name:
+        return f"CASE WHEN {rows} = 1 THEN {_applied(expr, filtered)} END"
     if expr.distinct and name == "count":
         return f"count(DISTINCT {', '.join(filtered)})"
     if expr.distinct:

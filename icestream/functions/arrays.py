@@ -92,20 +92,26 @@ def _position(a: Sequence[str], e: Sequence[Expr]) -> str:
     return f"CAST(nullif(array_position({hits}, TRUE), 0) AS INT)"
 
 
+LONGEST_SERIES = 1 << 26
+"""Rows of generate_series: Spark holds them in memory."""
+
+
 def _series(a: Sequence[str], e: Sequence[Expr]) -> str:
     step = a[2] if len(a) > 2 else "1"
+    long = f"abs(CAST({a[1]} AS DOUBLE) - {a[0]}) >= abs(CAST({step} AS DOUBLE)) * {LONGEST_SERIES}"
     whole = f"sequence({a[0]}, {a[1]}, CAST({step} AS {spark_type(e[0].type)}))"
     kind = f"ARRAY<{spark_type(e[0].type)}>"
     runs = f"{step} > 0 AND {a[0]} <= {a[1]} OR {step} < 0 AND {a[0]} >= {a[1]}"
-    return f"CASE WHEN {runs} THEN {whole} WHEN {step} <> 0 THEN CAST(array() AS {kind}) END"
+    return f"CASE WHEN ({runs}) AND {long} THEN NULL WHEN {runs} THEN {whole} WHEN {step} <> 0 THEN CAST(array() AS {kind}) END"
 
 
 def _moments(a: Sequence[str], e: Sequence[Expr]) -> str:
     step = f"({a[2]}.months * 2592000000000L + {a[2]}.days * {f.DAY_MICROS} + {a[2]}.microseconds)"
     whole = f"sequence({a[0]}, {a[1]}, {f.calendar(a[2])})"
+    long = f"abs({f.micros(a[1])} - {f.micros(a[0])}) >= abs({step}) * {LONGEST_SERIES}D"
     kind = f"ARRAY<{spark_type(e[0].type)}>"
     runs = f"{step} > 0 AND {a[0]} <= {a[1]} OR {step} < 0 AND {a[0]} >= {a[1]}"
-    return f"CASE WHEN {runs} THEN {whole} WHEN {step} <> 0 THEN CAST(array() AS {kind}) END"
+    return f"CASE WHEN ({runs}) AND {long} THEN NULL WHEN {runs} THEN {whole} WHEN {step} <> 0 THEN CAST(array() AS {kind}) END"
 
 
 def _row(
@@ -115,7 +121,8 @@ def _row(
 
 
 def _set(name: str, args: tuple[Param, ...], result: Result, spark: Template) -> Function:
-    return Function(name, args, result, spark, set_returning=True)
+    fallible = name == "generate_series"  # of a step that is zero
+    return Function(name, args, result, spark, set_returning=True, fallible=fallible)
 
 
 ROWS: Rows = (

@@ -6,7 +6,7 @@ Pure: needs no JVM and no catalog, only the `Scope` of columns. A subquery is ha
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sqlglot import exp
 from sqlglot.expressions import apply_index_offset
@@ -35,6 +35,7 @@ from icestream.functions.input_errors import TextInputError
 from icestream.functions.interval_input import cut_interval, parse_interval
 from icestream.functions.registry import REGISTRY
 from icestream.functions.scope import Scope
+from icestream.functions.strings import constant
 from icestream.functions.trees import ALIASES, OPERATORS, call_of
 from icestream.types import ArrayType, MapType, StructType, Type
 
@@ -214,8 +215,12 @@ class Binder(Groups):
         test = node.expression
         word = "not " if negated else ""
         if isinstance(test, exp.Null):
-            arg = self.visit(node.this)
-            return self.call(f"is {word}null", [arg], node)
+            parts = _parts_of(self.visit(node.this))
+            tests = [self.call(f"is {word}null", [part], node) for part in parts]
+            out = tests[0]
+            for each in tests[1:]:
+                out = self.call("and", [out, each], node)
+            return out
         if isinstance(test, exp.Boolean):
             arg = self.boolean(node.this, f"IS {word}{test.name}".upper())
             return self.call(f"is {word}{'true' if test.this else 'false'}", [arg], node)
@@ -298,6 +303,8 @@ class Binder(Groups):
         if escape is not None:
             args.append(self.visit(escape))
         out = self.call(name, args, node)
+        if isinstance(out, Call) and constant(out.args[1]) is None:  # a column may hold wrong ones
+            out = replace(out, function=replace(out.function, fallible=True))
         return self.call("not", [out], node) if node.args.get("negate") else out
 
     def escape(self, node: exp.Expression) -> Expr:
@@ -395,6 +402,15 @@ class Binder(Groups):
         ]
         fields = [(f"f{i + 1}", a.type) for i, a in enumerate(args)]
         return Row(t.struct(*fields), tuple(args))
+
+
+def _parts_of(expr: Expr) -> Sequence[Expr]:
+    """What IS NULL and IS NOT NULL look at: all fields of a row, else the value itself."""
+    if isinstance(expr, Row):
+        return expr.args or (expr,)
+    if isinstance(expr.type, StructType) and expr.type.fields:
+        return [FieldAccess(f.type, expr, f.name) for f in expr.type.fields]
+    return (expr,)
 
 
 def _is_row(node: exp.Expression) -> bool:

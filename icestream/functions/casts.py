@@ -77,7 +77,8 @@ def _number(x: str, a: Type, target: Type) -> str | None:
         return f.let(
             x,
             lambda v: (
-                f"IF(abs({v}) = double('Infinity') OR isnan({v}) OR abs({v}) < 3.4028235677973366E38D, "
+                f"IF(abs({v}) = double('Infinity') OR isnan({v}) OR {v} = 0 "
+                f"OR abs({v}) < 3.4028235677973366E38D AND CAST({v} AS FLOAT) <> 0, "
                 f"CAST({v} AS FLOAT), NULL)"
             ),
         )
@@ -99,10 +100,8 @@ def to_text(x: str, source: Type) -> str | None:
         return f"regexp_replace(CAST({x} AS STRING), '\\\\.?0+$', '')" if source.scale else None
     if a == t.BYTEA:
         return f"concat('\\\\x', lower(hex({x})))"
-    if a in (t.DATE, t.TIMESTAMP):
-        return f"ltrim('+', CAST({x} AS STRING))"
-    if a == t.TIMESTAMPTZ:
-        return f"concat(ltrim('+', CAST({x} AS STRING)), '+00')"
+    if a in _MOMENTS:
+        return _moment_text(x, a)
     if a == t.TIME:
         return time_text(x)
     if a == t.INTERVAL:
@@ -112,6 +111,15 @@ def to_text(x: str, source: Type) -> str | None:
     if isinstance(source, StructType):
         return _struct_text(x, source)
     return f"CAST({x} AS STRING)"
+
+
+def _moment_text(x: str, kind: Type) -> str:
+    """There is no year 0: before 1 comes 1 BC, which Spark writes 0000."""
+    zone = ", '+00'" if kind == t.TIMESTAMPTZ else ""
+    after = f"concat(ltrim('+', CAST({x} AS STRING)){zone})"
+    rest = f"regexp_extract(CAST({x} AS STRING), '^-?[0-9]+(-.*)$', 1)"
+    before = f"concat(lpad(CAST(1 - year({x}) AS STRING), 4, '0'), {rest}{zone}, ' BC')"
+    return f"IF(year({x}) > 0, {after}, {before})"
 
 
 def output(x: str, source: Type) -> str:

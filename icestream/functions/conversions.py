@@ -52,6 +52,10 @@ class Conversions:
         if not isinstance(function.spark, str):
             try:
                 function.spark([f"`{i}`" for i in range(len(args))], args)
+            except TextInputError as error:
+                raise SqlError(
+                    str(error), place=self.place_of(node), remedy=error.remedy, code=error.code
+                ) from None
             except ValueError as error:
                 raise NotSupportedError(str(error), place=self.place_of(node)) from None
 

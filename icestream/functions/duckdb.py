@@ -14,6 +14,7 @@ from decimal import Decimal
 
 from icestream import types as t
 from icestream.functions.datetime_input import is_common
+from icestream.functions.expression_errors import is_finite, is_float_sum
 from icestream.functions.expressions import (
     AggregateCall,
     Call,
@@ -26,7 +27,7 @@ from icestream.functions.expressions import (
     Sort,
     WindowCall,
 )
-from icestream.functions.patterns import like_pattern
+from icestream.functions.patterns import has_backtracking, like_parts, like_pattern, like_regex
 from icestream.functions.strings import constant
 from icestream.functions.times import field
 from icestream.types import NumericType, Type
@@ -48,6 +49,7 @@ _PLAIN = {
     "is true": "({0} IS NOT DISTINCT FROM TRUE)", "is not true": "({0} IS DISTINCT FROM TRUE)",
     "is false": "({0} IS NOT DISTINCT FROM FALSE)", "is not false": "({0} IS DISTINCT FROM FALSE)",
     "nullif": "CASE WHEN {0} = {1} THEN NULL ELSE {0} END", "starts_with": "starts_with({0}, {1})",
+    "one row": "CASE WHEN NOT {0} THEN error('several rows') ELSE {0} END",
 }  # fmt: skip
 """Functions that mean the same for every type that is compared alike."""
 _ARITHMETIC = {"+": "+", "-": "-", "*": "*", "/": "//", "%": "%", "&": "&", "|": "|"}
@@ -59,6 +61,8 @@ _FIELDS = {
 _EXTREMES = ("min", "max")
 _WIDENED = (t.SMALLINT, t.INTEGER, t.BIGINT)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+LONGEST = 10_000
+"""Characters of a sum of floats, whose parts are written several times."""
 QUOTIENT = 18
 """Digits that Spark has after the point of a quotient of numerics, before it is rounded to the result's ten."""
 
@@ -114,6 +118,8 @@ class Expressions:
         for arg in args:
             if not isinstance(arg, Literal):
                 compared(arg.type)
+        if is_float_sum(expr):
+            return self.float_sum(expr)
         texts = [self.visit(a) for a in args]
         if name in _PLAIN:
             return _PLAIN[name].format(*texts)
@@ -127,8 +133,6 @@ class Expressions:
         if kinds <= set(t.INTEGERS) and len(args) == 2 and name in _ARITHMETIC and len(kinds) == 1:
             below = _not_zero(texts[1]) if name in ("/", "%") else texts[1]
             return cast(f"({texts[0]} {_ARITHMETIC[name]} {below})", expr.type)
-        if kinds <= set(t.FLOATS) and len(args) == 2 and name in ("+", "-", "*"):
-            return cast(f"({texts[0]} {name} {texts[1]})", expr.type)
         if len(args) == 1 and name in ("-", "abs") and expr.type in (*t.INTEGERS, *t.FLOATS):
             return cast(f"({name}({texts[0]}))", expr.type)
         if isinstance(expr.type, NumericType) and all(isinstance(k, NumericType) for k in kinds):
@@ -136,6 +140,26 @@ class Expressions:
         if isinstance(expr.type, NumericType) and name == "round" and len(args) == 2:
             return self.rounded(expr.type, args, texts)
         return self.other(expr, texts)
+
+    def float_sum(self, root: Call) -> str:
+        """Sums and products of floats, checked as one: an infinity that did not come in is Spark's to refuse."""
+        leaves: dict[str, None] = {}
+
+        def text(expr: Expr) -> str:
+            if isinstance(expr, Call) and is_float_sum(expr):
+                a, b = map(text, expr.args)
+                return cast(f"({a} {expr.function.name} {b})", expr.type)
+            found = self.visit(expr)
+            if not is_finite(expr):
+                leaves[found] = None
+            return found
+
+        whole = text(root)
+        finite = "".join(f" AND isfinite({leaf})" for leaf in leaves)
+        checked = f"CASE WHEN isinf({whole}){finite} THEN error('out of range') ELSE {whole} END"
+        if len(checked) > LONGEST:
+            raise Unsure("a long sum")
+        return cast(checked, root.type)
 
     def numeric(
         self, name: str, result: NumericType, args: Sequence[Expr], texts: Sequence[str]
@@ -179,7 +203,10 @@ class Expressions:
                 pattern = constant(expr.args[1])
                 if pattern is None:
                     raise Unsure("LIKE")
-                return f"({texts[0]} LIKE {string(like_pattern(pattern, chr(92)))} ESCAPE '\\')"
+                parts = like_parts(pattern, "\\")
+                if has_backtracking(parts):  # DuckDB's regular expressions do not go back
+                    return f"regexp_full_match({texts[0]}, {string(like_regex(parts))})"
+                return f"({texts[0]} LIKE {string(like_pattern(parts))} ESCAPE '\\')"
             case "+" | "-", (t.DATE, t.INTEGER):
                 return cast(f"({texts[0]} {name} {texts[1]})", expr.type)
             case "-", (t.DATE, t.DATE):
@@ -265,6 +292,8 @@ class Expressions:
         if not args:
             return made("count", "*")
         text, kind = self.visit(args[0]), args[0].type
+        if name == "only value":
+            return f"CASE WHEN {made('count', '*')} = 1 THEN {made('any_value', text)} END"
         if name == "count":
             keyed(kind) if expr.distinct else compared(kind)
             return made("count", text)

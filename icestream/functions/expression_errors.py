@@ -7,14 +7,19 @@ that came in: the value is NULL although all inputs of the failed part are there
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 
 from icestream import types as t
 from icestream.functions import casts
 from icestream.functions import fragments as f
+from icestream.functions.arrays import LONGEST_SERIES
 from icestream.functions.coercion import describe, general
 from icestream.functions.expressions import Call, Cast, Expr, Literal
+from icestream.functions.formats import shape
+from icestream.functions.strings import constant
 from icestream.types import ArrayType, NumericType, Type
 
 COUNTING_FUNCTION = "icestream_failed"
@@ -95,6 +100,37 @@ def can_fail(source: Type, target: Type) -> bool:
 
 
 _DIGITS = {t.SMALLINT: 5, t.INTEGER: 10, t.BIGINT: 19}
+
+
+def is_float_sum(expr: Expr) -> bool:
+    """Whether it adds or multiplies floats, which gives an infinity where PostgreSQL raises an error."""
+    return (
+        isinstance(expr, Call)
+        and expr.type in t.FLOATS
+        and len(expr.args) == 2
+        and expr.function.name in ("+", "-", "*")
+    )
+
+
+def is_finite(expr: Expr) -> bool:
+    """Whether it is a number that is written out."""
+    value = expr.value if isinstance(expr, Literal) else None
+    return isinstance(value, int | float | Decimal) and math.isfinite(value)
+
+
+def check_overflow(value: str, type: Type, inputs: Sequence[str], *, repeat: bool = False) -> str:
+    """The value of an operation on floats; an infinity that did not come in is an error.
+
+    `repeat`: the value may be written twice, however long it is. Spark evaluates an aggregate once.
+    """
+    infinity = "float('Infinity')" if type == t.REAL else "double('Infinity')"
+    finite = "".join(f" AND abs({x}) < double('Infinity')" for x in inputs)
+    error = f"raise_error({_out_of_range(type)})"
+
+    def checked(v: str) -> str:
+        return f"IF(abs({v}) = {infinity}{finite}, {error}, {v})"
+
+    return checked(value) if repeat or len(value) < 200 else f.let(value, checked)
 
 
 def is_passing(expr: Expr) -> bool:
@@ -182,6 +218,8 @@ def _describe(expr: Expr, args: Sequence[str]) -> str:
                 return _error(
                     "22023", "cannot delete from scalar, or from object using integer index"
                 )
+            if name in ("to_timestamp", "to_date") and len(args) == 2:
+                return _describe_parsing(args[0], constant(operands[1]) or "")
             if name == "to_timestamp" and len(args) == 1:
                 return _out_of_range(expr.type)
             if name in _CASES:
@@ -209,6 +247,8 @@ def _describe_division(result: Type, divisor: Expr, text: str) -> str:
     return f"IF({text} = 0, {zero}, {_out_of_range(result)})"
 
 
+NO_KEY = f"raise_error('22023{SEPARATOR}field name must not be null')"
+"""In the place of a key of an object that is NULL."""
 _NUMBER = r"^\s*[+-]?\d+\s*$"
 _DECIMAL = r"(?i)^\s*[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?\s*$"
 _MOMENT = r"^\s*\d{4,6}-\d{1,2}-\d{1,2}([ T]\d.*)?$|^\s*\d{8}\s*$|^\s*\d{1,2}:\d{1,2}"
@@ -255,6 +295,9 @@ def _describe_input(target: Type, shown: str, x: str) -> str:
 
 
 _NAMED = {
+    "one row": ("21000", "more than one row returned by a subquery used as an expression"),
+    "~~": ("22025", "LIKE pattern must not end with escape character"),
+    "~~*": ("22025", "LIKE pattern must not end with escape character"),
     "sin": ("22003", "input is out of range"),
     "cos": ("22003", "input is out of range"),
     "tan": ("22003", "input is out of range"),
@@ -278,9 +321,18 @@ _NAMED = {
     "factorial": ("22003", "value overflows numeric format"),
     "to_timestamp": ("22007", "the text does not match the format"),
     "to_date": ("22007", "the text does not match the format"),
+    "repeat": ("54000", "requested length too large"),
+    "lpad": ("54000", "requested length too large"),
+    "rpad": ("54000", "requested length too large"),
     "trim_array": ("2202E", "number of elements to trim must be between 0 and the array's length"),
     "jsonb_array_length": ("22023", "cannot get array length of a non-array"),
 }
+
+
+def _describe_parsing(text: str, pattern: str) -> str:
+    """A text that looks as its format says has a field that is out of range."""
+    far = _error("22008", "date/time field value out of range", text)
+    return f"IF({text} RLIKE {f.string(shape(pattern))}, {far}, {_error(*_NAMED['to_date'])})"
 
 
 def _describe_logarithm(args: Sequence[str]) -> str:
@@ -318,9 +370,21 @@ def _describe_bin(args: Sequence[str]) -> str:
     return f"IF({args[0]}.months <> 0, {months}, {positive})"
 
 
+def _describe_series(args: Sequence[str]) -> str:
+    long = _error("54000", f"generate_series of more than {LONGEST_SERIES} rows")
+    zero = _error("22023", "step size cannot equal zero")
+    if len(args) < 3:
+        return long
+    return f"IF(CAST({args[2]} AS STRING) IN ('0', {_NO_TIME}), {zero}, {long})"
+
+
+_NO_TIME = "CAST(named_struct('months', 0, 'days', 0, 'microseconds', 0L) AS STRING)"
+
+
 _CASES: dict[str, Callable[[Sequence[str]], str]] = {
     "chr": _describe_character,
     "date_bin": _describe_bin,
+    "generate_series": _describe_series,
     "ln": _describe_logarithm,
     "log": _describe_logarithm,
     "power": _describe_power,

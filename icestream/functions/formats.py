@@ -280,6 +280,18 @@ def parse_pattern(pattern: str) -> str:
     return out
 
 
+def shape(pattern: str) -> str:
+    """A regular expression for texts that look as a pattern describes, whatever their numbers are."""
+    out = ""
+    for _, field, text in _tokens(pattern):
+        if not field:
+            out += "." * len(text)
+        else:
+            kind = _PARSE.get(field, "")
+            out += "[A-Za-z]+" if kind in ("a", "MMM", "MMMM") else "[+-]?[0-9]+"
+    return f"^\\s*{out}\\s*$"
+
+
 def to_char_rows() -> Rows:
     """to_char of timestamps, and of numbers."""
     times = (t.DATE, t.TIMESTAMP, t.TIMESTAMPTZ)

@@ -9,7 +9,7 @@ from decimal import Decimal
 from sqlglot import exp
 
 from icestream import types as t
-from icestream.errors import NotSupportedError, SqlError
+from icestream.errors import NotSupportedError, Place, SqlError
 from icestream.functions.coercion import describe
 from icestream.functions.conversions import Conversions, result_type
 from icestream.functions.datatypes import written
@@ -17,6 +17,7 @@ from icestream.functions.expressions import (
     AggregateCall,
     Bound,
     Call,
+    Cast,
     Expr,
     Frame,
     Interval,
@@ -100,6 +101,10 @@ class Groups(Conversions):
         sorts = tuple(self.sort(o) for o in node.expression.expressions)
         bound = [*(self.visit(a) for a in args), *(s.expr for s in sorts)]
         function, coerced = self.resolve(REGISTRY[name], name, bound, node)
+        fraction = constant_number(coerced[0]) if name.startswith("percentile") else None
+        if isinstance(fraction, int | float | Decimal) and not 0 <= fraction <= 1:
+            message = f"percentile value {fraction} is not between 0 and 1"
+            raise SqlError(message, place=self.place_of(node), code="22003")
         keys = coerced[len(args) :]
         sorts = tuple(
             Sort(k, s.descending, s.nulls_first) for k, s in zip(keys, sorts, strict=True)
@@ -157,6 +162,7 @@ class Groups(Conversions):
         if called and rows:
             args = [self.visit(a) for a in called[1]]
             function, coerced = self.resolve(rows, name, args, node)
+            self.check_place(name, coerced, node)
             return Call(result_type(function, coerced), function, coerced)
         if called and name in REGISTRY and REGISTRY[name][0].kind == "aggregate":
             return self.aggregate(name, called[1], node, over=True)
@@ -167,6 +173,14 @@ class Groups(Conversions):
             )
             raise SqlError(message, place=self.place_of(node))
         return expr
+
+    def check_place(self, name: str, args: Sequence[Expr], node: exp.Expression) -> None:
+        """ntile and nth_value count from one."""
+        code = {"ntile": "22014", "nth_value": "22016"}.get(name)
+        value = constant_number(args[-1]) if code else None
+        if isinstance(value, int) and value < 1:
+            message = f"argument of {name} must be greater than zero"
+            raise SqlError(message, place=self.place_of(node), code=code)
 
     def frame(self, spec: exp.Expression, sorts: Sequence[Sort]) -> Frame:
         """ROWS BETWEEN …; EXCLUDE is refused, never dropped."""
@@ -181,6 +195,7 @@ class Groups(Conversions):
         if unit == "RANGE" and (start.offset or end.offset) and len(sorts) != 1:
             message = "RANGE with offset PRECEDING/FOLLOWING requires exactly one ORDER BY column"
             raise SqlError(message, place=self.place_of(spec))
+        check_frame(start, end, self.place_of(spec))
         return Frame(unit, start, end)
 
     def session(self, tree: exp.Expression, sorts: Sequence[Sort], call: Expr) -> Frame:
@@ -237,6 +252,41 @@ class Groups(Conversions):
             if text == "current row"
             else Bound(f"unbounded {str(side or 'preceding').lower()}")
         )
+
+
+_SIDES = ("unbounded preceding", "preceding", "current row", "following", "unbounded following")
+
+
+def check_frame(start: Bound, end: Bound, place: Place | None) -> None:
+    """Refuse a frame that ends before it starts, or whose distance is negative."""
+    first, last = _SIDES.index(start.side), _SIDES.index(end.side)
+    message = None
+    if start.side == "unbounded following":
+        message = "frame start cannot be UNBOUNDED FOLLOWING"
+    elif end.side == "unbounded preceding":
+        message = "frame end cannot be UNBOUNDED PRECEDING"
+    elif first > last:
+        here = "current" if start.side == "current row" else "following"
+        message = f"frame starting from {here} row cannot have preceding rows"
+    if message is not None:
+        raise SqlError(message, place=place, code="42P20")
+    for bound, name in ((start, "starting"), (end, "ending")):
+        value = constant_number(bound.offset)
+        if value is not None and _is_negative(value):
+            raise SqlError(f"frame {name} offset must not be negative", place=place, code="22013")
+
+
+def constant_number(expr: Expr | None) -> Value:
+    """The value of a number that is written out, or None."""
+    sign = 1
+    while isinstance(expr, Cast) or (isinstance(expr, Call) and expr.function.name == "-"):
+        if isinstance(expr, Call):
+            sign = -sign
+        expr = expr.children()[0] if len(expr.children()) == 1 else None
+    if not isinstance(expr, Literal) or isinstance(expr.value, str | bool):
+        return None
+    value = expr.value
+    return -value if sign < 0 and isinstance(value, int | float | Decimal) else value
 
 
 def _is_number(type: Type) -> bool:

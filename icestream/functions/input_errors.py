@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class TextInputError(ValueError):
-    """A text that is no value of the type. `code` is the SQLSTATE, `remedy` says what to write instead."""
+    """A text that is no value of the type, or a constant that a function refuses. `code` is the SQLSTATE, `remedy` says what to write instead."""
 
     def __init__(self, code: str, message: str, remedy: str | None = None) -> None:
         super().__init__(message)

@@ -27,6 +27,9 @@ _ORDERED = (
 _MIXED = ((t.REAL, t.DOUBLE), (t.DOUBLE, t.REAL))
 _PAIRS: tuple[tuple[Param, Param], ...] = (*((x, x) for x in _ORDERED), *_MIXED)
 
+ONE_ROW = Function("one row", (t.BOOLEAN,), t.BOOLEAN, "nullif({0}, FALSE)", fallible=True)
+"""Refuses a subquery that has several rows and is used as a value. It has no name in SQL."""
+
 
 def key(x: str, type: Type) -> str:
     """What Spark must compare so that values of the type compare as in PostgreSQL."""

@@ -13,6 +13,7 @@ from icestream import types as t
 from icestream.functions import fragments as f
 from icestream.functions.expressions import Expr
 from icestream.functions.function import Function, Rows, Template
+from icestream.functions.input_errors import TextInputError
 from icestream.functions.strings import constant, required
 
 TEXT, I4, BOOL = t.VARCHAR, t.INTEGER, t.BOOLEAN
@@ -183,39 +184,125 @@ def _like(name: str) -> Template:
     """LIKE and ILIKE. An escape before an ordinary character is that character; Spark refuses it."""
 
     def template(a: Sequence[str], e: Sequence[Expr]) -> str:
-        escape = required(e[2], "LIKE with an escape") if len(a) > 2 else "\\"
+        escape = _escape(e[2], "LIKE") if len(a) > 2 else "\\"
         pattern = constant(e[1])
-        if pattern is not None:
-            text = f.string(like_pattern(pattern, escape))
-        else:
+        if pattern is None:
             if escape != "\\":
                 raise ValueError("LIKE with a pattern that is not a constant and an ESCAPE")
-            stray = "'\\\\\\\\([^%_\\\\\\\\])'"
-            text = f"regexp_replace({a[1]}, {stray}, '$1')"
-        return f"({a[0]} {name} {text})"
+            return _like_any(a[0], a[1], name)
+        parts = like_parts(pattern, escape)
+        if not has_backtracking(parts):
+            return f"({a[0]} {name} {f.string(like_pattern(parts))})"
+        # ILIKE compares what both are in lower case. The text has no letters of its own that are not.
+        regex = f.string(_atomic(parts))
+        low = (f"lower({a[0]})", f"lower({regex})")
+        return f"({a[0]} RLIKE {regex})" if name == "LIKE" else f"({low[0]} RLIKE {low[1]})"
 
     return template
 
 
-def like_pattern(pattern: str, escape: str) -> str:
-    """A LIKE pattern with the escape \\, and only where it is needed."""
-    out, i = "", 0
+def _escape(expr: Expr, what: str) -> str:
+    escape = required(expr, f"{what} with an escape")
+    if len(escape) > 1:
+        raise TextInputError("22025", "invalid escape string", "it must be empty or one character")
+    return escape
+
+
+ANY_CHARACTER = None
+Segment = tuple[str | None, ...]
+"""Characters that follow each other; None is any one."""
+
+
+def like_parts(pattern: str, escape: str) -> tuple[Segment, ...]:
+    """What stands between the wildcards % of a LIKE pattern, of which several in a row are one."""
+    parts: list[list[str | None]] = [[]]
+    i, wild = 0, False
     while i < len(pattern):
         c = pattern[i]
+        if c == "%":
+            if not wild:
+                parts.append([])
+            wild, i = True, i + 1
+            continue
+        wild = False
         if escape and c == escape:
             if i + 1 == len(pattern):
-                raise ValueError("a LIKE pattern that ends with its escape character")
+                raise TextInputError("22025", "LIKE pattern must not end with escape character")
             i += 1
-            out += ("\\" if pattern[i] in "%_\\" else "") + pattern[i]
+            parts[-1].append(pattern[i])
         else:
-            out += "\\\\" if c == "\\" else c
+            parts[-1].append(ANY_CHARACTER if c == "_" else c)
         i += 1
-    return out
+    return tuple(map(tuple, parts))
+
+
+def has_backtracking(parts: Sequence[Segment]) -> bool:
+    """Whether a matcher that tries all ways takes more than one pass: two wildcards with something behind them."""
+    return len(parts) > (3 if parts[-1] == () else 2)
+
+
+def like_pattern(parts: Sequence[Segment]) -> str:
+    """The LIKE pattern with the escape \\, and only where it is needed."""
+
+    def written(c: str | None) -> str:
+        return "_" if c is None else "\\" + c if c in "%_\\" else c
+
+    return "%".join("".join(map(written, part)) for part in parts)
+
+
+def like_regex(parts: Sequence[Segment]) -> str:
+    """The pattern as a regular expression, for matchers that never go back."""
+    return "(?s)" + ".*".join(map(_literal, parts))
+
+
+def _atomic(parts: Sequence[Segment]) -> str:
+    """The pattern for Java, which goes back: the first place where a part is found is as good as any later one, so it
+    need not try the others. It would take years for some patterns, and nothing ends it."""
+    first, *middle, last = map(_literal, parts)
+    found = "".join(f"(?>.*?{part})" for part in middle)
+    return f"(?s)^{first}{found}" + (f".*{last}\\z" if last else "")
+
+
+def _literal(part: Segment) -> str:
+    return "".join(
+        "." if c is None else c if c.isalnum() or c == "_" or not c.isascii() else "\\" + c
+        for c in part
+    )
+
+
+def _like_any(text: str, pattern: str, name: str) -> str:
+    """LIKE with a pattern from a column: the text of `_atomic`, made by Spark. NULL if it ends with its escape."""
+    if name == "ILIKE":
+        text, pattern = f"lower({text})", f"lower({pattern})"
+    steps = (
+        (r"(?s)\\(.)|([^%_\\])", r"\\Q$1$2\\E"),
+        (r"(?s)(?<!\\Q)%+((?:[^%]++|(?<=\\Q)%)+)(?<!\\Q)(?=%)", "(?>.*?$1)"),
+        (r"(?<!\\Q)%+", ".*"),
+        (r"(?<!\\Q)_", "."),
+    )
+
+    def matched(p: str) -> str:
+        regex = p
+        for find, put in steps:
+            regex = f"regexp_replace({regex}, {f.string(find)}, {f.string(put)})"
+        wrong = f"{p} RLIKE {f.string(_ENDS_WITH_ESCAPE)}"
+        return (
+            f"IF({wrong}, NULL, {text} RLIKE concat('(?s)^', {regex}, {f.string(chr(92) + 'z')}))"
+        )
+
+    return f.let(pattern, matched)
+
+
+_ENDS_WITH_ESCAPE = r"(?<!\\)(?:\\\\)*\\\z"
 
 
 def _similar(a: Sequence[str], e: Sequence[Expr]) -> str:
     pattern = required(e[1], "SIMILAR TO with a pattern")
-    escape = required(e[2], "SIMILAR TO with an escape") if len(a) > 2 else "\\"
+    escape = _escape(e[2], "SIMILAR TO") if len(a) > 2 else "\\"
+    if not set(pattern) & set("|*+?{}()[]") and not pattern.endswith(escape or "\0"):
+        parts = like_parts(pattern, escape)  # it has nothing that LIKE has not
+        if has_backtracking(parts):
+            return f"({a[0]} RLIKE {f.string(_atomic(parts))})"
     out, i = "", 0
     while i < len(pattern):
         c = pattern[i]

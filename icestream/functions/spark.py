@@ -53,6 +53,8 @@ class _Renderer:
     def visit(self, expr: Expr) -> str:
         if self.failures is not None and errors.is_fallible(expr):
             return self.guarded(expr, self.failures)
+        if self.failures is errors.RAISE and errors.is_float_sum(expr):
+            return self.float_sum(expr)
         match expr:
             case ColumnRef(name=name, qualifier=qualifier):
                 return f"{backtick(qualifier)}.{backtick(name)}" if qualifier else backtick(name)
@@ -103,6 +105,32 @@ class _Renderer:
 
         return f.once([self.visit(leaf) for leaf in leaves], make)
 
+    def float_sum(self, root: Expr) -> str:
+        """Sums and products of floats, checked as one."""
+        leaves: dict[Expr, None] = {}
+
+        def collect(expr: Expr) -> None:
+            for child in expr.children():
+                if errors.is_float_sum(child):
+                    collect(child)
+                else:
+                    leaves[child] = None
+
+        def make(texts: Sequence[str]) -> str:
+            known = dict(zip(leaves, texts, strict=True))
+
+            def text(expr: Expr) -> str:
+                if expr in known:
+                    return known[expr]
+                assert isinstance(expr, Call)
+                return apply(expr.function, [text(a) for a in expr.args], expr.args, self.now)
+
+            inputs = [x for e, x in known.items() if not errors.is_finite(e)]
+            return errors.check_overflow(text(root), root.type, inputs)
+
+        collect(root)
+        return f.once([self.visit(leaf) for leaf in leaves], make)
+
     def call(self, function: Function, args: Sequence[Expr]) -> str:
         return apply(function, [self.visit(a) for a in args], args, self.now)
 
@@ -148,7 +176,16 @@ class _Renderer:
         args = [self.visit(a) for a in expr.args]
         where = self.visit(expr.filter) if expr.filter else None
         keys = [self.visit(s.expr) for s in expr.order_by]
-        return aggregates.text(expr, args, keys, where)
+        if self.failures is not errors.RAISE:
+            return aggregates.text(expr, args, keys, where)
+        name = expr.function.name
+        if name == "jsonb_object_agg":
+            args[0] = f"coalesce({args[0]}, {errors.NO_KEY})"
+        made = aggregates.text(expr, args, keys, where)
+        if name in ("sum", "avg") and expr.type in t.FLOATS:
+            largest = f"max(abs({f'CASE WHEN {where} THEN {args[0]} END' if where else args[0]}))"
+            return errors.check_overflow(made, expr.type, [largest], repeat=True)
+        return made
 
     def window(self, expr: WindowCall) -> str:
         inner = self.visit(expr.call)

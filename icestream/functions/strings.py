@@ -10,6 +10,7 @@ from icestream.functions import casts
 from icestream.functions import fragments as f
 from icestream.functions.expressions import Cast, Expr, Literal
 from icestream.functions.function import ANY, Function, Rows
+from icestream.functions.input_errors import TextInputError
 
 TEXT, I4, I8, BYTES = t.VARCHAR, t.INTEGER, t.BIGINT, t.BYTEA
 
@@ -60,6 +61,8 @@ _RIGHT = (
     "CASE WHEN {1} >= 0 THEN right({0}, {1}) WHEN {1} < 0 THEN "
     "substr({0}, CAST(least(1L - {1}, 2147483647L) AS INT)) END"
 )
+LONGEST = 1 << 28
+"""Bytes of a text that a function makes out of a short one. PostgreSQL's limit is 1 GB, which is more than Spark can hold."""
 _PAD = "IF({{2}} = '', left({{0}}, {{1}}), {name}({{0}}, {{1}}, {{2}}))"
 _INITCAP = (
     "array_join(transform(regexp_extract_all({0}, '[\\\\p{{L}}\\\\p{{N}}]+|[^\\\\p{{L}}\\\\p{{N}}]+', 0), "
@@ -88,7 +91,7 @@ def _encode(a: Sequence[str], e: Sequence[Expr]) -> str:
         return f"lower(hex({a[0]}))"
     if form == "base64":
         return f"regexp_replace(regexp_replace(base64({a[0]}), '\\\\s', ''), '(.{{76}})(?=.)', '$1\\n')"
-    raise ValueError(f"encode with the format {form!r}")
+    raise _refused_encoding("encode", form)
 
 
 def _decode(a: Sequence[str], e: Sequence[Expr]) -> str:
@@ -98,7 +101,13 @@ def _decode(a: Sequence[str], e: Sequence[Expr]) -> str:
         return f.let(plain, lambda v: f"IF(length({v}) % 2 = 0, unhex({v}), NULL)")
     if form == "base64":
         return f"try_to_binary(regexp_replace({a[0]}, '\\\\s', ''), 'base64')"
-    raise ValueError(f"decode with the format {form!r}")
+    raise _refused_encoding("decode", form)
+
+
+def _refused_encoding(name: str, form: str) -> ValueError:
+    if form == "escape":
+        return ValueError(f"{name} with the format {form!r}")
+    return TextInputError("22023", f'unrecognized encoding: "{form}"')
 
 
 _QUOTED_IDENT = (
@@ -125,11 +134,15 @@ def _format(a: Sequence[str], e: Sequence[Expr]) -> str:
             continue
         argument = int(position) if position else argument
         if not 0 < argument < len(a):
-            raise ValueError("format with too few arguments")
+            raise TextInputError("22023", "too few arguments for format()")
         pieces.append(_formatted(a[argument], e[argument], kind, minus, width))
         argument += 1
-    if "%" in re.sub(r"%(?:(\d+)\$)?(-?)(\d*)([sIL%])", "", pattern):
-        raise ValueError(f"format with the pattern {pattern!r}")
+    rest = re.sub(r"%(?:(\d+)\$)?(-?)(\d*)([sIL%])", "", pattern)
+    if (wrong := re.search(r"%(?:\d+\$)?-?\d*(.?)", rest, re.DOTALL)) is not None:
+        if wrong[1] == "*":
+            raise ValueError("format with a width from an argument")
+        kind = f'unrecognized format() type specifier "{wrong[1]}"'
+        raise TextInputError("22023", kind if wrong[1] else "unterminated format() type specifier")
     if at < len(pattern):
         pieces.append(f.string(pattern[at:]))
     return f"IF({a[0]} IS NULL, NULL, concat({', '.join(pieces) or repr('')}))"
@@ -179,11 +192,15 @@ ROWS: Rows = (
     _row("substring", (BYTES, I4, I4), _SUBSTR, BYTES, fallible=True),
     _row("left", (TEXT, I4), _LEFT),
     _row("right", (TEXT, I4), _RIGHT),
-    _row("lpad", (TEXT, I4), "lpad({0}, {1}, ' ')"),
-    _row("rpad", (TEXT, I4), "rpad({0}, {1}, ' ')"),
-    _row("lpad", (TEXT, I4, TEXT), _PAD.format(name="lpad")),
-    _row("rpad", (TEXT, I4, TEXT), _PAD.format(name="rpad")),
-    _row("repeat", (TEXT, I4), "repeat({0}, {1})"),
+    *(
+        row
+        for pad in ("lpad", "rpad")
+        for row in (
+            _row(pad, (TEXT, I4), f"IF({{1}} > {LONGEST}, NULL, {pad}({{0}}, {{1}}, ' '))", fallible=True),
+            _row(pad, (TEXT, I4, TEXT), f"IF({{1}} > {LONGEST}, NULL, {_PAD.format(name=pad)})", fallible=True),
+        )
+    ),
+    _row("repeat", (TEXT, I4), f"IF(octet_length({{0}}) * CAST({{1}} AS BIGINT) > {LONGEST}, NULL, repeat({{0}}, {{1}}))", fallible=True),
     _row("reverse", (TEXT,), "reverse({0})"),
     _row("replace", (TEXT, TEXT, TEXT), "replace({0}, {1}, {2})"),
     _row("translate", (TEXT, TEXT, TEXT), "translate({0}, {1}, {2})"),

@@ -13,6 +13,7 @@ from icestream.functions import fragments as f
 from icestream.functions.expressions import Expr, Interval, Literal
 from icestream.functions.formats import parse_pattern, to_char_rows
 from icestream.functions.function import Function, Rows, Template
+from icestream.functions.input_errors import TextInputError
 from icestream.functions.strings import constant, required
 from icestream.types import Type, spark_type
 
@@ -129,6 +130,8 @@ _OF_CLOCK = {
     "microsecond": "({0} % 60000000L)",
 }  # fmt: skip
 
+_UNITS = {*_OF_DATE, *_OF_CLOCK, "epoch", "timezone", "timezone_hour", "timezone_minute"}
+
 
 def field(name: str) -> str:
     """A field's plain name."""
@@ -156,7 +159,7 @@ def extract_from(name: str, x: str, type: Type) -> str:
         return _OF_CLOCK[name].format(f"pmod({f.micros(x)}, {DAY})")
     elif name in ("timezone", "timezone_hour", "timezone_minute") and type == TZ:
         return f"IF({x} IS NULL, NULL, 0)"
-    raise ValueError(f"the field {name!r} of type {type}")
+    raise refused_unit(name, str(type))
 
 
 def _of_interval(name: str, x: str) -> str:
@@ -170,8 +173,15 @@ def _of_interval(name: str, x: str) -> str:
         "epoch": f"(({months} div 12 * 31557600BD) + ({months} % 12 * 2592000BD) + {x}.days * 86400BD + {us} / 1000000BD)",
     }  # fmt: skip
     if name not in table:
-        raise ValueError(f"the field {name!r} of type interval")
+        raise refused_unit(name, "interval")
     return table[name]
+
+
+def refused_unit(name: str, type: str) -> ValueError:
+    """The error for a unit that values of a type do not have, or nothing has."""
+    if name in _UNITS:
+        return ValueError(f"the field {name!r} of type {type}")
+    return TextInputError("22023", f'unit "{name}" not recognized for type {type}')
 
 
 def _extract(a: Sequence[str], e: Sequence[Expr]) -> str:
@@ -197,7 +207,7 @@ def _truncated(unit: str, x: str) -> str:
         "millennium": "CAST(ceil(year({0}) / 1000BD) AS INT) * 1000 - 999",
     }
     if name not in years:
-        raise ValueError(f"date_trunc to the unit {unit!r}")
+        raise refused_unit(name, "timestamp")
     return f"try_make_timestamp_ntz({years[name].format(x)}, 1, 1, 0, 0, 0)"
 
 
@@ -240,7 +250,7 @@ def _span_trunc(a: Sequence[str], e: Sequence[Expr]) -> str:
             f"{x}.days * 0",
             f"{x}.microseconds * 0",
         )
-    raise ValueError(f"date_trunc of an interval to the unit {unit!r}")
+    raise refused_unit(unit, "interval")
 
 
 def _date_bin(a: Sequence[str], e: Sequence[Expr]) -> str:

@@ -166,7 +166,7 @@ class Groups:
                 return OuterRef(e.type, made[e.name].name)
             raise self.ungrouped(e, tree, "subquery")
 
-        return Pending(pending.ref, transform_plan(pending.node, step))
+        return Pending(pending.refs, transform_plan(pending.node, step))
 
     def node(self, below: Node) -> Node:
         """The aggregation of `below`."""

@@ -196,7 +196,7 @@ class _Select:
             raise SqlError(
                 "aggregate function calls cannot be nested", place=self.ctx.place_of(self.tree)
             )
-        groups.values = {p.ref.name: p for p in after}
+        groups.values = {r.name: p for p in after for r in p.refs}
         for chosen in self.chosen:
             chosen.expr = groups.lift(chosen.expr, chosen.tree)
         for key in keys:
@@ -377,8 +377,8 @@ def _split(
     inside: set[str] = set()
     for expr in (*(k.expr for k in groups.keys), *_aggregates(exprs)):
         inside |= {e.name for e in walk(expr) if isinstance(e, ColumnRef)}
-    before = [p for p in pending if p.ref.name in inside]
-    return before, [p for p in pending if p.ref.name not in inside]
+    before = [p for p in pending if any(r.name in inside for r in p.refs)]
+    return before, [p for p in pending if p not in before]
 
 
 def _aggregates(exprs: Sequence[Expr]) -> Iterator[Expr]:

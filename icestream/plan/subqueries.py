@@ -2,7 +2,7 @@
 
 In a condition that must hold, EXISTS and IN are semi joins and their negations anti joins. Everywhere else a
 subquery is a value: the expression gets a column in its place, and `attach` joins the plan that computes it.
-A scalar subquery that has several rows gives the least one.
+A scalar subquery that has several rows is an error where its value is used: 21000, or a counted NULL in a view.
 """
 
 from __future__ import annotations
@@ -14,17 +14,20 @@ from sqlglot import exp
 
 from icestream import types as t
 from icestream.errors import NotSupportedError, SqlError
+from icestream.functions.aggregates import ONLY_VALUE
 from icestream.functions.bind import Binder
+from icestream.functions.conversions import result_type
 from icestream.functions.datatypes import written
 from icestream.functions.expressions import (
     AggregateCall,
+    Call,
     ColumnRef,
     Expr,
     Literal,
     Row,
-    Sort,
     has_window,
 )
+from icestream.functions.logic import ONE_ROW
 from icestream.functions.trees import OPERATORS
 from icestream.plan import calls
 from icestream.plan.calls import binder_of, both, call
@@ -51,13 +54,13 @@ _MATCH = Callable[[tuple[ColumnRef, ...]], Expr]
 
 @dataclass(frozen=True)
 class Pending:
-    """A value that a subquery has: the column that stands for it, and the subquery's plan, with one column.
+    """What an expression reads of a subquery: the columns that stand for those of the subquery's plan.
 
     `aggregates` are those of the query around that the subquery's rows are compared with, by the name of the outer
     column that stands for each in the plan.
     """
 
-    ref: ColumnRef
+    refs: tuple[ColumnRef, ...]
     node: Node
     aggregates: Mapping[str, AggregateCall] = field(default_factory=dict)
 
@@ -168,7 +171,7 @@ class Subqueries:
 
     def _by_value(self, left: Node, right: Node, match: _MATCH, negated: bool) -> Node:
         """IN over a global aggregate, which always has its one row: compare with its value."""
-        value = self._add(right, refs(right)[0])
+        (value,) = self._add(right)
         test = match((value,))
         whole = Filter(attach(left, self.take(), self.ctx), call("not", test) if negated else test)
         return Project(whole, kept(left))
@@ -200,14 +203,25 @@ class Subqueries:
         if len(output.names) != 1:
             raise SqlError("subquery must return only one column", place=self.ctx.place_of(tree))
         node = output.node
-        if not has_one_row_at_most(node):
-            order = tuple(Sort(r, False, False) for r in refs(node))
-            node = Limit(Order(node, order), 1)
-        return self._add(node, refs(node)[0])
+        if has_one_row_at_most(node):
+            return self._add(node)[0]
+        value, single = self._add(self._only(node))
+        # Where the value is used, not where it is computed: nobody may ask for that of several rows.
+        return calls.choose(Call(t.BOOLEAN, ONE_ROW, (single,)), value, calls.null(value.type))
+
+    def _only(self, node: Node) -> Node:
+        """The value of the only row, NULL if there are several, and whether there are not."""
+        (column,) = refs(node)
+        made = AggregateCall(result_type(ONLY_VALUE, (column,)), ONLY_VALUE, (column,))
+        only = Item(self.ctx.names.fresh(column.name), made)
+        rows = Item(self.ctx.names.fresh("rows"), calls.count())
+        single = Item(self.ctx.names.fresh("single"), call("<=", rows.ref, calls.whole(1)))
+        counted = Aggregate(node, (), (only, rows))
+        return Project(counted, (Item(only.name, only.ref), single))
 
     def _counted(self, node: Node) -> Expr:
         total = Item(self.ctx.names.fresh("count"), calls.count())
-        found = self._add(Aggregate(_first_rows(node), (), (total,)), total.ref)
+        (found,) = self._add(Aggregate(_first_rows(node), (), (total,)))
         return call(">", found, calls.whole(0))
 
     def _tested(self, node: Node, match: _MATCH, every: bool) -> Expr:
@@ -235,7 +249,7 @@ class Subqueries:
         no, yes = Literal(t.BOOLEAN, every), Literal(t.BOOLEAN, not every)
         verdict = calls.choose(some, yes, calls.choose(doubt, calls.null(t.BOOLEAN), no))
         item = Item(names.fresh("in"), verdict)
-        return self._add(Project(counted, (item,)), item.ref, aggregates)
+        return self._add(Project(counted, (item,)), aggregates)[0]
 
     def _refuse_window(self, expr: Expr, tree: exp.Expression) -> None:
         if has_window(expr):
@@ -246,15 +260,11 @@ class Subqueries:
             )
 
     def _add(
-        self,
-        node: Node,
-        column: ColumnRef,
-        aggregates: Mapping[str, AggregateCall] | None = None,
-    ) -> ColumnRef:
-        ref = ColumnRef(column.type, self.ctx.names.fresh(column.name))
-        found = Pending(ref, node, aggregates or {})
-        self.pending.append(found)
-        return found.ref
+        self, node: Node, aggregates: Mapping[str, AggregateCall] | None = None
+    ) -> tuple[ColumnRef, ...]:
+        made = tuple(ColumnRef(c.type, self.ctx.names.fresh(c.name)) for c in refs(node))
+        self.pending.append(Pending(made, node, aggregates or {}))
+        return made
 
     # -- parts ------------------------------------------------------------------------------------
 
@@ -354,19 +364,21 @@ def attach(node: Node, pending: list[Pending], ctx: Context) -> Node:
 
 def _attached(left: Node, found: Pending, ctx: Context) -> Node:
     freed = decorrelate(found.node, left, ctx.names)
-    column = refs(found.node)[0]
-    name = found.ref.name
+    pairs = list(zip(found.refs, refs(found.node), strict=True))
     if not freed.lifted and not freed.defaults:
-        value = Item(name, column)
+        values = tuple(Item(ref.name, column) for ref, column in pairs)
         if not freed.conditions and has_one_row(freed.node):
-            return Join("cross", left, Project(freed.node, (value,)))
-        right = Project(freed.node, (*kept(freed.node), value))
+            return Join("cross", left, Project(freed.node, values))
+        right = Project(freed.node, (*kept(freed.node), *values))
         joined = Join("left", left, right, both(freed.conditions))
-        return Project(joined, (*kept(left), Item(name, found.ref)))
+        return Project(joined, (*kept(left), *(Item(r.name, r) for r in found.refs)))
     marker = Item(ctx.names.fresh("found"), Literal(t.BOOLEAN, True))
     right = Project(freed.node, (*kept(freed.node), marker))
     joined = Join("left", left, right, both(freed.conditions))
-    computed = freed.lifted.get(column.name, column)
-    empty = freed.defaults.get(column.name, calls.null(column.type))
-    chosen = calls.choose(call("is not null", marker.ref), computed, empty)
-    return Project(joined, (*kept(left), Item(name, chosen)))
+    chosen = []
+    for ref, column in pairs:
+        computed = freed.lifted.get(column.name, column)
+        empty = freed.defaults.get(column.name, calls.null(column.type))
+        value = calls.choose(call("is not null", marker.ref), computed, empty)
+        chosen.append(Item(ref.name, value))
+    return Project(joined, (*kept(left), *chosen))

@@ -6,13 +6,15 @@ to Spark.
 
 from __future__ import annotations
 
+import logging
 import math
 import sqlite3
 import struct
 import threading
 import time
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 import duckdb
 import pyarrow as pa
@@ -37,8 +39,14 @@ BATCH = 10_000
 ATTEMPTS = 3
 """Files may be tidied away while they are read; the next record names others."""
 THREADS = 2
+CLOSING = 5.0
+"""Seconds to wait for queries that were interrupted. DuckDB looks for that only between batches of rows."""
 SHARE = 8
 """Copies take so small a part of the memory, counted in bytes of their compressed files."""
+
+_LOG = logging.getLogger(__name__)
+_LEFT: list[duckdb.DuckDBPyConnection] = []
+"""Databases with a query that goes on: closing one, or losing it, would wait for the query."""
 
 Hold = Callable[[duckdb.DuckDBPyConnection], None]
 
@@ -53,6 +61,8 @@ class Local:
         self._lock = threading.Lock()
         self._database: duckdb.DuckDBPyConnection | None = None
         self._copies: Copies | None = None
+        self._running: set[duckdb.DuckDBPyConnection] = set()
+        self._ended = threading.Condition()
         self._home = home
         self._memory = settings.query_memory
 
@@ -86,11 +96,20 @@ class Local:
             return self._listing.record()
 
     def close(self) -> None:
-        """Let go of the copies and the catalog."""
+        """Let go of the copies and the catalog. Queries that still run are interrupted."""
         self.settle()
         self._listing.close()
-        if self._database is not None:
+        if self._database is None:
+            return
+        with self._ended:
+            for cursor in self._running:
+                cursor.interrupt()
+            idle = self._ended.wait_for(lambda: not self._running, CLOSING)
+        if idle:
             self._database.close()
+        else:
+            _LOG.warning("a query that cannot be interrupted is left behind")
+            _LEFT.append(self._database)
 
     def settle(self) -> None:
         """Wait until copies that are being made are there."""
@@ -98,17 +117,28 @@ class Local:
             self._copies.settle()
 
     def _run(self, node: Node, keys: Sequence[str], text: str, hold: Hold) -> pa.Table:
-        with self._lock:
-            cursor = self._open().cursor()
-        try:
+        with self._cursor() as cursor:
             with self._lock:
                 inputs = self._inputs(node, keys, cursor)
             hold(cursor)
             given = ", ".join(f"_in{n} AS NOT MATERIALIZED ({i})" for n, i in enumerate(inputs))
             cursor.execute(f"WITH {given} {text}" if given else text)
             return _typed(_bounded(cursor), node)
+
+    @contextmanager
+    def _cursor(self) -> Iterator[duckdb.DuckDBPyConnection]:
+        """A connection for one query."""
+        with self._lock:
+            cursor = self._open().cursor()
+        with self._ended:
+            self._running.add(cursor)
+        try:
+            yield cursor
         finally:
             cursor.close()
+            with self._ended:
+                self._running.discard(cursor)
+                self._ended.notify_all()
 
     def _inputs(
         self, node: Node, keys: Sequence[str], cursor: duckdb.DuckDBPyConnection

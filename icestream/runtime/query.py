@@ -14,8 +14,10 @@ from icestream.catalog.catalog import Catalog
 from icestream.catalog.graph import Feed
 from icestream.catalog.objects import Source, Table
 from icestream.errors import SqlError
+from icestream.functions.datetime_decoder import DAY
 from icestream.functions.expression_errors import RAISE
 from icestream.functions.expressions import Interval
+from icestream.functions.far_dates import date_of, timestamp_of
 from icestream.lake.catalogs import Lake
 from icestream.lake.log import EpochLog
 from icestream.lake.stamp import Range, Record
@@ -51,12 +53,44 @@ def select(query: Query, catalog: Catalog, rows: Callable[[Node], pa.Table]) -> 
 
 def values_of(column: pa.Array | pa.ChunkedArray, type: Type) -> list[Any]:
     """The values of a column, as `shown` has them."""
-    return [None if v is None else shown(v, type) for v in column.to_pylist()]
+    try:
+        found = column.to_pylist()
+    except (OverflowError, ValueError):  # a year that Python does not have
+        found = _read(column, type)
+    return [None if v is None else shown(v, type) for v in found]
+
+
+def _read(column: pa.Array | pa.ChunkedArray, type: Type) -> list[Any]:
+    """`to_pylist`, where dates and timestamps may be in any year."""
+    import pyarrow as pa
+
+    if isinstance(column, pa.ChunkedArray):
+        return [value for chunk in column.chunks for value in _read(chunk, type)]
+    match type:
+        case t.DATE:
+            days = column.cast(pa.int32()).to_pylist()
+            return [None if v is None else date_of(v) for v in days]
+        case t.TIMESTAMP | t.TIMESTAMPTZ:
+            zoned = type == t.TIMESTAMPTZ
+            micros = column.cast(pa.timestamp("us", column.type.tz)).cast(pa.int64()).to_pylist()
+            return [None if v is None else timestamp_of(v, zoned) for v in micros]
+        case t.ArrayType(element=element):
+            lists = (column[at].values for at in range(len(column)))
+            return [None if inner is None else _read(inner, element) for inner in lists]
+        case t.StructType(fields=fields):
+            columns = [_read(column.field(f.name), f.type) for f in fields]
+            valid = column.is_valid().to_pylist()
+            rows = zip(valid, *columns, strict=True)
+            names = [f.name for f in fields]
+            return [dict(zip(names, row, strict=True)) if there else None for there, *row in rows]
+    return list(column.to_pylist())
 
 
 def shown(value: Any, type: Type) -> Any:
     """A value as Python has it; plain numerics without the zeros at their end."""
     match type:
+        case t.TIME if value == DAY:
+            return value  # 24:00:00, which Python does not have
         case t.TIME:
             return (dt.datetime.min + dt.timedelta(microseconds=value)).time()
         case t.INTERVAL:

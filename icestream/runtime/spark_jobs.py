@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from py4j.java_gateway import JavaClass
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
@@ -42,11 +43,20 @@ def raising_sql_errors() -> Iterator[None]:
     try:
         yield
     except PySparkException as error:
-        if error.getCondition() != "USER_RAISED_EXCEPTION":
+        condition = error.getCondition() or ""
+        if condition == "INVALID_PARAMETER_VALUE.PATTERN":
+            raise SqlError("invalid regular expression", code="2201B") from None
+        if condition.startswith("COLLECTION_SIZE_LIMIT_EXCEEDED"):
+            raise SqlError("an array has too many elements", code="54000") from None
+        if condition != "USER_RAISED_EXCEPTION":
             raise
         raised = (error.getMessageParameters() or {}).get("errorMessage", "")
         code, _, message = raised.partition(SEPARATOR)
         raise SqlError(message, code=code) from None
+    except Py4JJavaError as error:
+        if "java.util.regex.PatternSyntaxException" not in str(error):  # a pattern from a column
+            raise
+        raise SqlError("invalid regular expression", code="2201B") from None
 
 
 @contextmanager

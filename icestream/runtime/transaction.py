@@ -192,15 +192,49 @@ def _overlay_bag(
     names: list[str],
     types: pa.Schema,
 ) -> DataFrame:
+    """The stored rows that no change takes away, as they are, and the rows that are added."""
+    from pyspark.sql import Window
     from pyspark.sql import functions as F
 
     own = changes.rows.cast(types).append_column(OP, pa.array(changes.ops, pa.int64()))
     columns = [F.col(backtick(n)) for n in names]
-    stored = before.withColumn(OP, F.lit(1).cast("bigint"))
-    both = stored.unionByName(spark.createDataFrame(own))
-    total = both.groupBy(*columns).agg(F.sum(OP).alias(OP))
-    copies = F.explode(F.sequence(F.lit(1).cast("bigint"), F.col(OP)))
-    return total.filter(F.col(OP) > 0).select(*columns, copies.alias(OP)).select(*columns)
+    # Spark's keys do not tell 0.0 from -0.0, and maps are none: what is written of them does.
+    keys = [
+        F.to_json(F.struct(column)) if _is_told_by_text(field.type) else column
+        for column, field in zip(columns, types, strict=True)
+    ]
+    key = F.struct(*(k.alias(f"k{n}") for n, k in enumerate(keys)))
+    row = F.first(F.struct(*columns)).alias("_icestream_row")
+    changed = (
+        spark.createDataFrame(own)
+        .groupBy(key.alias("_icestream_key"))
+        .agg(F.sum(OP).alias(OP), row)
+    )
+    changed = changed.filter(F.col(OP) != 0)
+    gone = F.broadcast(
+        changed.filter(F.col(OP) < 0).select("_icestream_key", F.col(OP).alias("_icestream_gone"))
+    )
+    stored = before.withColumn("_icestream_stored", key)
+    same = F.col("_icestream_stored").eqNullSafe(F.col("_icestream_key"))
+    kept = stored.join(gone, same, "left_anti").select(*columns)
+    number = F.row_number().over(Window.partitionBy("_icestream_stored").orderBy(F.lit(1)))
+    rest = stored.join(gone, same).withColumn(
+        "_icestream_number", number + F.col("_icestream_gone")
+    )
+    copies = F.explode(F.sequence(F.lit(1).cast("bigint"), F.col(OP))).alias("_icestream_copy")
+    added = (
+        changed.filter(F.col(OP) > 0).select("_icestream_row", copies).select("_icestream_row.*")
+    )
+    return kept.union(rest.filter("_icestream_number > 0").select(*columns)).union(added)
+
+
+def _is_told_by_text(type: pa.DataType) -> bool:
+    """Whether values that a key takes for one may differ."""
+    if pa.types.is_struct(type):
+        return any(_is_told_by_text(field.type) for field in type)
+    if pa.types.is_list(type):
+        return _is_told_by_text(type.value_type)
+    return bool(pa.types.is_floating(type) or pa.types.is_map(type))
 
 
 def _names(keys: Iterable[str]) -> str:

@@ -14,6 +14,7 @@ from types import MappingProxyType
 from icestream import interrupts
 from icestream.errors import Place, SqlError
 from icestream.functions.expressions import Cast, Literal, walk
+from icestream.functions.far_dates import FarDate, FarTimestamp
 from icestream.functions.literals import PLACEHOLDER
 from icestream.plan.logical import Node
 from icestream.plan.rewrite import all_exprs
@@ -217,6 +218,10 @@ def literal(value: object) -> str:
             return f"CAST('{value.isoformat(' ')}' AS {kind})"
         case dt.date():
             return f"CAST('{value.isoformat()}' AS DATE)"
+        case FarDate():
+            return f"CAST('{value}' AS DATE)"
+        case FarTimestamp(zoned=zoned):
+            return f"CAST('{value}' AS {'TIMESTAMPTZ' if zoned else 'TIMESTAMP'})"
         case dt.time():
             return f"CAST('{value.isoformat()}' AS TIME)"
         case dt.timedelta():

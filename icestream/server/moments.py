@@ -1,7 +1,7 @@
 """Dates, times and intervals as PostgreSQL writes them: ISO text, microseconds since 2000.
 
 A time may also be a number of microseconds since midnight, and an interval a timedelta, a struct or a tuple
-(months, days, microseconds): what Spark, Arrow and DuckDB give for them.
+(months, days, microseconds): what Spark, Arrow and DuckDB give for them. Years that Python does not have are `far_dates`.
 """
 
 from __future__ import annotations
@@ -11,35 +11,48 @@ from collections.abc import Mapping
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from typing import Any
 
-from icestream.functions.datetime_input import is_common, parse_date, parse_time, parse_timestamp
+from icestream.functions.datetime_input import (
+    days_of,
+    micros_of,
+    parse_date,
+    parse_time,
+    parse_timestamp,
+)
 from icestream.functions.expressions import Interval, clock
+from icestream.functions.far_dates import FarDate, FarTimestamp, date_of, timestamp_of
 from icestream.functions.input_errors import TextInputError
 from icestream.functions.interval_input import parse_interval
 
 _DAY = 86_400_000_000
 _EPOCH = datetime(2000, 1, 1)
 _EPOCH_DAY = _EPOCH.toordinal()
+_SINCE_1970 = 10_957
+"""Days between 1970 and 2000."""
 _MICROSECOND = timedelta(microseconds=1)
 
 
-def date_text(value: date) -> str:
+def date_text(value: date | FarDate) -> str:
     """2026-11-16"""
+    if isinstance(value, FarDate):
+        return str(value)
     return f"{value:%Y-%m-%d}".zfill(10)
 
 
-def date_binary(value: date) -> bytes:
+def date_binary(value: date | FarDate) -> bytes:
     """Days since 2000."""
+    if isinstance(value, FarDate):
+        return struct.pack("!i", value.days - _SINCE_1970)
     return struct.pack("!i", value.toordinal() - _EPOCH_DAY)
 
 
-def date_from_text(text: str) -> date:
+def date_from_text(text: str) -> date | FarDate:
     """The day of a text as PostgreSQL reads it."""
-    return date.fromisoformat(_check_year(parse_date(text), text))
+    return date_of(days_of(parse_date(text)))
 
 
-def date_from_binary(data: bytes) -> date:
+def date_from_binary(data: bytes) -> date | FarDate:
     """The day of a number of days since 2000."""
-    return date.fromordinal(_number("!i", data) + _EPOCH_DAY)
+    return date_of(_number("!i", data) + _SINCE_1970)
 
 
 def time_text(value: time | int) -> str:
@@ -65,29 +78,35 @@ def time_from_binary(data: bytes) -> time:
     return (_EPOCH + _in_a_day(_number("!q", data)) * _MICROSECOND).time()
 
 
-def timestamp_text(value: datetime) -> str:
+def timestamp_text(value: datetime | FarTimestamp) -> str:
     """2026-11-16 13:04:05.678"""
+    if isinstance(value, FarTimestamp):
+        return str(value)
     text = _naive(value).isoformat(" ")
     return text.rstrip("0") if value.microsecond else text
 
 
-def timestamp_binary(value: datetime) -> bytes:
+def timestamp_binary(value: datetime | FarTimestamp) -> bytes:
     """Microseconds since 2000."""
+    if isinstance(value, FarTimestamp):
+        return struct.pack("!q", value.micros - _SINCE_1970 * _DAY)
     return struct.pack("!q", (_naive(value) - _EPOCH) // _MICROSECOND)
 
 
-def timestamp_from_text(text: str) -> datetime:
+def timestamp_from_text(text: str) -> datetime | FarTimestamp:
     """The timestamp of a text; a zone in it is left out, as PostgreSQL does."""
-    return datetime.fromisoformat(_check_year(parse_timestamp(text), text))
+    return timestamp_of(micros_of(parse_timestamp(text)), zoned=False)
 
 
-def timestamp_from_binary(data: bytes) -> datetime:
+def timestamp_from_binary(data: bytes) -> datetime | FarTimestamp:
     """The timestamp of a number of microseconds since 2000."""
-    return _EPOCH + _number("!q", data) * _MICROSECOND
+    return timestamp_of(_number("!q", data) + _SINCE_1970 * _DAY, zoned=False)
 
 
-def timestamptz_text(value: datetime, zone: tzinfo) -> str:
-    """2026-11-16 13:04:05.678+00, in the time zone of the session."""
+def timestamptz_text(value: datetime | FarTimestamp, zone: tzinfo) -> str:
+    """2026-11-16 13:04:05.678+00, in the time zone of the session; in UTC in years that Python does not have."""
+    if isinstance(value, FarTimestamp):
+        return str(value)
     instant = _aware(value, UTC)
     try:
         local = instant.astimezone(zone)
@@ -97,20 +116,21 @@ def timestamptz_text(value: datetime, zone: tzinfo) -> str:
     return timestamp_text(local) + offset.removesuffix(":00")
 
 
-def timestamptz_binary(value: datetime) -> bytes:
+def timestamptz_binary(value: datetime | FarTimestamp) -> bytes:
     """Microseconds since 2000 in UTC."""
+    if isinstance(value, FarTimestamp):
+        return timestamp_binary(value)
     return timestamp_binary(_aware(value, UTC).astimezone(UTC))
 
 
-def timestamptz_from_text(text: str, zone: tzinfo) -> datetime:
+def timestamptz_from_text(text: str, zone: tzinfo) -> datetime | FarTimestamp:
     """The instant of a text; without a zone in it, in that of the session."""
-    found = _check_year(parse_timestamp(text, zone), text)
-    return datetime.fromisoformat(found).replace(tzinfo=UTC)
+    return timestamp_of(micros_of(parse_timestamp(text, zone)), zoned=True)
 
 
-def timestamptz_from_binary(data: bytes) -> datetime:
+def timestamptz_from_binary(data: bytes) -> datetime | FarTimestamp:
     """The instant of a number of microseconds since 2000 in UTC."""
-    return timestamp_from_binary(data).replace(tzinfo=UTC)
+    return timestamp_of(_number("!q", data) + _SINCE_1970 * _DAY, zoned=True)
 
 
 def interval_text(value: Any) -> str:
@@ -170,13 +190,3 @@ def _naive(value: datetime) -> datetime:
 
 def _aware(value: datetime, zone: tzinfo) -> datetime:
     return value if value.tzinfo else value.replace(tzinfo=zone)
-
-
-def _check_year(value: str, text: str) -> str:
-    """A date or timestamp that Python can hold."""
-    if not is_common(value):
-        message = f'date out of range as a parameter: "{text}"'
-        raise TextInputError(
-            "22008", message, "write years before 1 or after 9999 into the statement"
-        )
-    return value

@@ -242,6 +242,15 @@ def test_there_are_deleted_rows_to_leave_out(db: Database) -> None:
     assert any(f.vector for f in listed.files.values())
 
 
+def is_refused(db: Database, sql: str) -> bool:
+    """Whether Spark raises PostgreSQL's error for it."""
+    try:
+        there(db, sql)
+    except SqlError as error:
+        return error.code == "22003"
+    return False
+
+
 @pytest.mark.parametrize("where", ["TRUE", MODEST], ids=["all", "modest"])
 def test_expressions(db: Database, where: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The second time without the extremes, on which DuckDB gives up."""
@@ -273,6 +282,7 @@ def test_expressions(db: Database, where: str, monkeypatch: pytest.MonkeyPatch) 
     there(db, select(answered))  # Spark raises no error for what was answered without it
     if where == MODEST:
         left = [text for text in left if "/" not in text and "%" not in text]  # by zero
+        left = [text for text in left if not is_refused(db, select({0: text}))]  # out of range
     assert not left if where == MODEST else len(left) < len(texts) / 4, left
 
 

@@ -164,6 +164,23 @@ def test_a_transaction_reads_its_own_changes_or_is_refused(url: str) -> None:
             client.rollback()
 
 
+def test_a_transaction_leaves_the_rows_that_it_does_not_change(url: str) -> None:
+    """Zeros keep their sign, and copies their number, in what a transaction sees and in what it stores."""
+    with connect(url) as client, connect(url, autocommit=True) as watcher:
+        watcher.execute("CREATE TABLE zeros (x INT, f FLOAT8, r REAL)")
+        values = ["(60, '-0', NULL)"] * 3 + ["(50, '-0', 'NaN')", "(50, 0, '-0')"]
+        watcher.execute(f"INSERT INTO zeros VALUES {', '.join(values)}".encode())
+        client.execute("INSERT INTO zeros VALUES (51, 1, NULL)")
+        client.execute("UPDATE zeros SET x = x + 100 WHERE x = 50")
+        client.execute("INSERT INTO zeros VALUES (60, '-0', NULL)")
+        client.execute("DELETE FROM zeros WHERE r = 0")
+        seen = "SELECT x, f::text, r::text FROM zeros ORDER BY x, f::text"
+        expected = [(51, "1", None), *[(60, "-0", None)] * 4, (150, "-0", "NaN")]
+        assert rows(client, seen) == expected
+        client.commit()
+        assert rows(watcher, seen) == expected
+
+
 def test_no_update_is_lost(url: str) -> None:
     with connect(url, autocommit=True) as client:
         client.execute("CREATE TABLE counter (id INT PRIMARY KEY, v INT)")

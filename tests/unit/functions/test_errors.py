@@ -68,6 +68,37 @@ def test_not_supported(sql: str, what: str) -> None:
     assert caught.value.message == f"not supported yet: {what}"
 
 
+@pytest.mark.parametrize(
+    ("sql", "code", "message"),
+    [
+        ("s LIKE 'ab' ESCAPE 'xx'", "22025", "invalid escape string"),
+        ("s LIKE 'ab\\'", "22025", "LIKE pattern must not end with escape character"),
+        ("extract(foo FROM ts)", "22023", 'unit "foo" not recognized for type timestamp'),
+        ("extract(foo FROM span)", "22023", 'unit "foo" not recognized for type interval'),
+        ("date_trunc('foo', ts)", "22023", 'unit "foo" not recognized for type timestamp'),
+        ("date_trunc('foo', span)", "22023", 'unit "foo" not recognized for type interval'),
+        ("format('%x', 1)", "22023", 'unrecognized format() type specifier "x"'),
+        ("format('%', 1)", "22023", "unterminated format() type specifier"),
+        ("format('%s%s', 1)", "22023", "too few arguments for format()"),
+        ("encode(y, 'foo')", "22023", 'unrecognized encoding: "foo"'),
+        ("decode(s, 'foo')", "22023", 'unrecognized encoding: "foo"'),
+        ("ntile(0) OVER (ORDER BY i)", "22014", "argument of ntile must be greater than zero"),
+        ("nth_value(i, 0) OVER (ORDER BY i)", "22016", "argument of nth_value must be greater than zero"),
+        ("percentile_cont(1.5) WITHIN GROUP (ORDER BY d)", "22003", "percentile value 1.5 is not between 0 and 1"),
+        ("percentile_disc(-1) WITHIN GROUP (ORDER BY d)", "22003", "percentile value -1 is not between 0 and 1"),
+        ("sum(i) OVER (ORDER BY i ROWS BETWEEN -1 PRECEDING AND CURRENT ROW)", "22013", "frame starting offset must not be negative"),
+        ("sum(i) OVER (ORDER BY i ROWS BETWEEN 1 FOLLOWING AND 1 PRECEDING)", "42P20", "frame starting from following row cannot have preceding rows"),
+        ("sum(i) OVER (ORDER BY i ROWS BETWEEN 1 FOLLOWING AND CURRENT ROW)", "42P20", "frame starting from following row cannot have preceding rows"),
+        ("sum(i) OVER (ORDER BY i ROWS BETWEEN CURRENT ROW AND 1 PRECEDING)", "42P20", "frame starting from current row cannot have preceding rows"),
+        ("sum(i) OVER (ORDER BY i ROWS BETWEEN UNBOUNDED FOLLOWING AND UNBOUNDED FOLLOWING)", "42P20", "frame start cannot be UNBOUNDED FOLLOWING"),
+    ],
+)  # fmt: skip
+def test_constants_that_are_refused(sql: str, code: str, message: str) -> None:
+    with pytest.raises(SqlError) as caught:
+        bound(sql)
+    assert (caught.value.code, caught.value.message) == (code, message)
+
+
 def test_place_and_remedy() -> None:
     with pytest.raises(SqlError) as caught:
         bound("i + 1 > pricee")

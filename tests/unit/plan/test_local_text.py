@@ -78,6 +78,10 @@ def test_random_queries() -> None:
                 found = connection.execute(text).fetchall()
             except (duckdb.OutOfRangeException, duckdb.ConversionException):
                 continue  # an overflow: Spark answers
+            except duckdb.InvalidInputException as error:
+                if "several rows" not in str(error):  # of a subquery that is a value: Spark raises
+                    raise
+                continue
             except duckdb.InternalException:
                 continue  # DuckDB's own errors: it happens to deeply nested texts
             expected = connection.execute(render_duckdb(query.node, inputs)).fetchall()

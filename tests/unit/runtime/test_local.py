@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 from decimal import Decimal
 from pathlib import Path
@@ -15,7 +17,7 @@ from icestream.config import EngineSettings, Home
 from icestream.lake import copies
 from icestream.lake.stamp import RECORD, ObjectAt, Record
 from icestream.runtime import local as subject
-from icestream.runtime.local import Local
+from icestream.runtime.local import CLOSING, Local
 from tests.spark.golden import plan
 
 TEN = "(VALUES (0), (1), (2), (3), (4), (5), (6), (7), (8), (9))"
@@ -144,3 +146,38 @@ def test_a_query_can_be_cancelled(local: Local, monkeypatch: pytest.MonkeyPatch)
 def test_the_database_is_closed_to_the_outside(local: Local, tmp_path: Path, sql: str) -> None:
     with pytest.raises(duckdb.Error, match=r"disabled|locked|cannot"):
         local._open().execute(sql.replace("x", str(tmp_path.parent / "x.parquet")))
+
+
+STUCK = """
+import sys, threading, time
+from pathlib import Path
+from icestream.config import EngineSettings, Home
+from icestream.runtime.local import Local
+
+local = Local(Home.at(Path(sys.argv[1])), EngineSettings())
+begun = threading.Event()
+
+def search() -> None:
+    with local._cursor() as cursor:
+        begun.set()
+        # DuckDB tries all ways, and never looks whether it was interrupted.
+        cursor.execute("SELECT repeat('a', 60) LIKE '" + "%a" * 30 + "b' ESCAPE '#'")
+
+threading.Thread(target=search, daemon=True).start()
+begun.wait()
+time.sleep(0.5)
+began = time.monotonic()
+local.close()
+print(time.monotonic() - began, flush=True)
+"""
+
+
+def test_a_query_that_cannot_be_interrupted_keeps_nobody_from_closing(tmp_path: Path) -> None:
+    ended = subprocess.run(
+        [sys.executable, "-c", STUCK, str(tmp_path / "home")],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert CLOSING <= float(ended.stdout) < CLOSING + 5

@@ -17,7 +17,9 @@ from hypothesis import strategies as st
 
 from icestream import types as t
 from icestream.functions.expressions import Interval
+from icestream.functions.far_dates import FarDate, FarTimestamp
 from icestream.server.backend import StateError
+from icestream.server.literals import literal
 from icestream.server.scalars import BINARY, TEXT
 from icestream.server.values import codec, codec_of
 from icestream.types import Type
@@ -174,6 +176,27 @@ def test_texts_are_those_of_postgresql(type: Type, value: Any, text: str) -> Non
 )  # fmt: skip
 def test_bytes_are_those_of_postgresql(type: Type, value: Any, data: str) -> None:
     assert codec(type).encoder(BINARY)(value).hex() == data
+
+
+@pytest.mark.parametrize("format", [TEXT, BINARY])
+@pytest.mark.parametrize(
+    ("type", "text", "value"),
+    [
+        (t.DATE, "2020-08-11 BC", FarDate(-1_456_730)),
+        (t.DATE, "0001-12-31 BC", FarDate(-719_163)),
+        (t.DATE, "0001-01-01", date.min),
+        (t.DATE, "10000-01-01", FarDate(2_932_897)),
+        (t.TIMESTAMP, "0315-08-02 01:39:22.072064 BC", FarTimestamp(-(2**56))),
+        (t.TIMESTAMPTZ, "0315-08-02 01:39:22.072064+00 BC", FarTimestamp(-(2**56), zoned=True)),
+        (t.TIMESTAMPTZ, "10000-01-01 00:00:00+00", FarTimestamp(253_402_300_800_000_000, zoned=True)),
+    ],
+)  # fmt: skip
+def test_years_that_python_does_not_have(type: Type, text: str, value: Any, format: int) -> None:
+    found = codec(type)
+    assert found.text(value) == text
+    data = text.encode() if format == TEXT else found.encoder(BINARY)(value)
+    assert found.decode(data, format) == value
+    assert f"'{text}'" in literal(value)
 
 
 def test_a_time_zone() -> None:

@@ -1,0 +1,87 @@
+"""LIKE as DuckDB and Java are told it: every pattern takes one pass over the text."""
+
+from __future__ import annotations
+
+import random
+import re
+import threading
+import time
+
+import duckdb
+import pytest
+
+from icestream.functions.duckdb import Expressions
+from icestream.functions.patterns import _atomic, has_backtracking, like_parts, like_pattern
+from icestream.plan.logical import Project
+from tests.seeds import draw_seed
+from tests.unit.plan.tables import bind
+
+
+def matches(text: str, pattern: str) -> bool:
+    """What LIKE means, one place after the other: all places in the pattern that are reached so far."""
+    parts = like_parts(pattern, "\\")
+    flat: list[str | None] = []
+    for n, part in enumerate(parts):
+        flat += (["%"] if n else []) + [c if c is None else f"={c}" for c in part]
+
+    def close(places: set[int]) -> set[int]:
+        for at in range(len(flat)):
+            if at in places and flat[at] == "%":
+                places.add(at + 1)
+        return places
+
+    reached = close({0})
+    for c in text:
+        stay = {at for at in reached if at < len(flat) and flat[at] == "%"}
+        step = {at + 1 for at in reached if at < len(flat) and flat[at] in (None, f"={c}")}
+        reached = close(stay | step)
+    return len(flat) in reached
+
+
+def local_text(text: str, pattern: str) -> str:
+    """What DuckDB is asked for x LIKE pattern, with a text for x."""
+    quoted = pattern.replace("'", "''")
+    node = bind(f"SELECT name LIKE '{quoted}' FROM customers")
+    assert isinstance(node, Project)
+    written = text.replace("'", "''")
+    return f"SELECT {Expressions(0).visit(node.items[0].expr)} FROM (SELECT '{written}' AS name)"
+
+
+def test_patterns_mean_what_like_means() -> None:
+    r, database = random.Random(draw_seed("like")), duckdb.connect()
+    hits = 0
+    for _ in range(600):
+        text = "".join(r.choices("aaab%_\\.ä\n", k=r.randint(0, 7)))
+        tokens = [*"%%%%__aab.ä", "\\%", "\\_", "\\\\", "\\a"]
+        pattern = "".join(r.choices(tokens, k=r.randint(0, 6)))
+        expected = matches(text, pattern)
+        hits += expected
+        parts = like_parts(pattern, "\\")
+        java = _atomic(parts) if len(parts) > 1 else None
+        if java is not None:  # Python reads atomic groups as Java does
+            assert bool(re.search(java.replace("\\z", "\\Z"), text)) == expected, (text, pattern)
+        ((found,),) = database.execute(local_text(text, pattern)).fetchall()
+        assert found == expected, (text, pattern)
+        assert like_parts(like_pattern(parts), "\\") == parts
+    assert 50 < hits < 550
+
+
+def test_wildcards_in_a_row_are_one() -> None:
+    assert like_pattern(like_parts("a%%%b", "\\")) == "a%b"
+    assert not has_backtracking(like_parts("%%%ab%%%", "\\"))
+    assert has_backtracking(like_parts("%a%b", "\\"))
+
+
+@pytest.mark.parametrize("pattern", ["%a" * 30 + "b", "%_" * 30 + "b", "%%%%%a%%%%%a%%a%%%_b"])
+def test_no_pattern_takes_more_than_one_pass(pattern: str) -> None:
+    text = "a" * 3000
+    began = time.monotonic()
+    assert re.search(_atomic(like_parts(pattern, "\\")).replace("\\z", "\\Z"), text) is None
+    found: list[object] = []
+    thread = threading.Thread(
+        target=lambda: found.append(duckdb.sql(local_text(text, pattern)).fetchone()), daemon=True
+    )
+    thread.start()
+    thread.join(20)
+    assert found == [(False,)]
+    assert time.monotonic() - began < 10
