@@ -97,12 +97,6 @@ FIELDS = ("message_primary", "message_detail", "message_hint", "context", "inter
 NEEDED = "CREATE TABLE base (a INT); CREATE MATERIALIZED VIEW m AS SELECT a FROM base"
 
 
-@pytest.fixture(autouse=True)
-def know_nothing() -> None:
-    """No test hides secrets because another one has told them."""
-    KNOWN.clear()
-
-
 @pytest.fixture
 def log(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
     caplog.set_level(logging.DEBUG)
