@@ -25,6 +25,7 @@ _SECRET = re.compile(
     rf"(?:{_WORD}(?:\s*[.]\s*{_WORD})*)?",
     re.IGNORECASE,
 )
+_SECRET_BEFORE = re.compile(r"\bSECRET\b[^;]*\bAS\b[^;]*$", re.IGNORECASE)
 _KEPT = re.compile(r"\b(?:WITH|AS|backend)\b", re.IGNORECASE)
 _WRITTEN = re.compile(r"[^\s()=]+")
 _NAME = re.compile(r"""\s*(?:"[^"]*"|[\w.-]+)""")
@@ -85,9 +86,14 @@ def _literal(text: str, code: str, region: Region) -> str:
     """A literal, with stars over what is secret, by the characters before it."""
     literal = text[region.start : region.end]
     key = _key_before(code, region.start)
-    if key and is_secret_key(key):
+    if key and (is_secret_key(key) or (key.upper() == "AS" and _is_of_secret(code, region.start))):
         return literal if only_placeholders(literal[1:-1]) else _starred(literal)
     return without_passwords(literal, lambda value: "*" * len(value))
+
+
+def _is_of_secret(code: str, at: int) -> bool:
+    """Whether a literal behind AS is the value of a secret, though CREATE may be mistyped."""
+    return bool(_SECRET_BEFORE.search(code, max(0, at - _REACH), at))
 
 
 def _key_before(code: str, at: int) -> str:

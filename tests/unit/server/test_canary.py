@@ -408,6 +408,7 @@ WRONG = [
     f"ALTER SECRET x WITH (backend = 'meta') AS {CANARY}",
     f"ALTER SECRET x TO '{CANARY}'",
     f"SELECT 1; CREATE SECRET y AS {CANARY}",
+    f"CREAT SECRET y AS '{CANARY}'",
 ]
 
 
