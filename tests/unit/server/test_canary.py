@@ -320,6 +320,14 @@ def test_values_that_are_in_every_text_are_not_looked_for() -> None:
     assert mask_secrets("it is other\\nother.") == "it is <hidden>\\n<hidden>."
 
 
+def test_names_of_objects_stay_in_the_status(tmp_path: Path) -> None:
+    remember_secret("orders")
+    found = status.Status(objects=[status.ObjectStatus("orders", "table", error="orders failed")])
+    status.write(Home.at(tmp_path), found)
+    (object,) = status.read(Home.at(tmp_path)).objects
+    assert (object.name, object.error) == ("orders", "<hidden> failed")
+
+
 def test_old_values_of_statements_make_room() -> None:
     remember_secret(CANARY, keep=True)
     for i in range(PASSING + 1):
