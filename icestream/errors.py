@@ -20,7 +20,7 @@ import difflib
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from icestream.secrecy import mask_secrets
+from icestream.secrecy import hide_known, mask_secrets
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Place:
         if not self.text:
             return ""
         pad = "".join("\t" if c == "\t" else " " for c in self.text[: self.column - 1])
-        return f"  {self.text}\n  {pad}^"
+        return f"  {hide_known(self.text)}\n  {pad}^"
 
 
 class IcestreamError(Exception):

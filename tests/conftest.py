@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from icestream.dev.broker import Broker
+from icestream.secrecy import KNOWN
 from tests.seeds import draw_seed
 from tests.services import kafka as kafka_client
 from tests.services.aws import AwsServer
@@ -97,3 +98,9 @@ def debezium(
 
     with Debezium(tmp_path_factory.mktemp("debezium"), kafka.bootstrap, postgres) as running:
         yield running
+
+
+@pytest.fixture(autouse=True)
+def know_no_secrets() -> None:
+    """No test hides secrets because another one has told them."""
+    KNOWN.clear()

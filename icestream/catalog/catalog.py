@@ -21,6 +21,7 @@ from icestream.catalog.store import Store, StoredObject
 from icestream.errors import ConfigError, IcestreamError, SqlError
 from icestream.file_access import FileAccess
 from icestream.lake.pins import SnapshotPins
+from icestream.secrecy import HIDDEN, remember_secret
 from icestream.sql import parse
 from icestream.sql import statements as st
 from icestream.sql.environment import placeholders, resolve
@@ -79,7 +80,8 @@ class Catalog:
         """Objects that are being made, and that nobody sees yet."""
         self.pins = SnapshotPins()
         """Snapshots that queries over these objects read."""
-        self._secrets = store.secrets()
+        self._secrets: Mapping[str, str] = {}
+        self._know_secrets(store.secrets())
         self.next_id = store.next_id()
         self._ahead: dict[int, _Ahead] = {}
         """What was examined before its turn, by the id of the statement."""
@@ -140,6 +142,12 @@ class Catalog:
         """Where `${NAME}` is looked up: the environment, and the secrets of statements."""
         return {**self.env, **self._secrets}
 
+    def _know_secrets(self, values: Mapping[str, str]) -> None:
+        """Have these secrets, and hide them in whatever is told from now on."""
+        self._secrets = values
+        for value in values.values():
+            remember_secret(value, keep=True)
+
     def _secret(self, name: st.Name) -> str:
         found = self.names().find(name, Secret)
         (statement,) = parse(found.text, "", self.values())
@@ -197,7 +205,7 @@ class Catalog:
     def learn(self, change: Change) -> StoredObject:
         """Know the object in memory alone: what `plan` does, and `add` before it is durable."""
         text, values = self._concealed(change.statement)
-        self._secrets = {**self._secrets, **values}
+        self._know_secrets({**self._secrets, **values})
         place = change.statement.place
         stored = StoredObject(
             change.object.id, change.object.kind, change.object.name, text,
@@ -248,9 +256,9 @@ class Catalog:
         _, values = self._concealed(change.statement)
         if all(self._secrets.get(k) == v for k, v in values.items()):
             return False
-        renewed = self._secrets | values
+        renewed = {**self._secrets, **values}
         self.store.keep_secrets(renewed)
-        self._secrets = renewed
+        self._know_secrets(renewed)
         stored = self.stored[change.object.name]
         self.objects[stored.name] = bind(change.statement, stored.id, self.names(), stored.altered)
         if self.broken():
@@ -260,7 +268,7 @@ class Catalog:
     def trial(self, objects: Iterable[StoredObject], secrets: Mapping[str, str]) -> Catalog:
         """A catalog of other objects, of which the store knows nothing yet."""
         made = Catalog(self.store, self.env, self.access)
-        made._secrets = {**self._secrets, **secrets}
+        made._know_secrets({**self._secrets, **secrets})
         made.next_id = self.next_id
         made.load(sorted(objects, key=lambda o: o.id))
         return made
@@ -301,7 +309,7 @@ class Catalog:
         """The statement that made an object, as it may be shown."""
         text = self.stored[name].text
         for key in self._secrets:
-            text = text.replace(f"'${{{key}}}'", "'<hidden>'")
+            text = text.replace(f"${{{key}}}", HIDDEN)
         return ";\n".join([mask_text(text), *_altering(self.stored[name])])
 
     def _concealed(self, statement: st.Statement) -> tuple[str, dict[str, str]]:

@@ -1,4 +1,4 @@
-"""CSV files → records: which lines belong together, and which field is which column by the file's header.
+"""CSV files → records: which lines belong together, and the file's header, by which a decoder tells field from field.
 
 A quote opens a field only at its beginning, as in `formats.csv`. Lines between quotes are joined, with their line breaks
 as they are. Where the joined lines are no record of the right width (a stray quote), only the first line is a broken
@@ -17,7 +17,7 @@ from itertools import islice
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from icestream.connectors.formats.csv import MISFIT, split
+from icestream.connectors.formats.csv import Header
 
 MAX_RECORD = 16 << 20
 """Bytes of a record of several lines; a quote that is open for longer is a stray one."""
@@ -118,65 +118,27 @@ class RecordSplitter:
             yield from self.push(rest)
 
 
-class Header:
-    """Where each declared column stands in a file, by the file's first record."""
-
-    def __init__(self, record: bytes, delimiter: str, names: tuple[str, ...]) -> None:
-        self.delimiter = delimiter
-        self.error: str | None = None
-        self.width: int | None = None
-        self.order: list[int | None] | None = None
-        """None: the columns are in the declared order already."""
-        try:
-            found = [(n or "").strip() for n in split(record.decode(errors="replace"), delimiter)]
-        except ValueError as error:
-            self.error = f"the header line of the file is not valid: {error}"
-            return
-        self.width = len(found)
-        if found != list(names):
-            folded = {n.lower(): i for i, n in reversed(list(enumerate(found)))}
-            exact = {n: i for i, n in reversed(list(enumerate(found)))}
-            self.order = [exact.get(n, folded.get(n.lower())) for n in names]
-
-    def arrange(self, records: pa.BinaryArray) -> pa.BinaryArray:
-        """The records with their fields in the declared order."""
-        if self.error is None and self.order is None:
-            return records
-        return pa.array([self._arrange(r) for r in records.to_pylist()], pa.binary())
-
-    def _arrange(self, record: bytes) -> bytes:
-        """One record; where its fields cannot be told apart, with the reason for its dead letter."""
-        if self.error is not None or self.order is None:
-            return record + MISFIT + (self.error or "").encode()
-        try:
-            items = split(record.decode(), self.delimiter)
-        except ValueError:
-            return record  # the decoder finds the same error
-        if len(items) != self.width:
-            reason = f"{len(items)} fields where the header has {self.width}"
-            return record + MISFIT + reason.encode()
-        return self.delimiter.join(
-            "" if i is None or (item := items[i]) is None else '"' + item.replace('"', '""') + '"'
-            for i in self.order
-        ).encode()
-
-
 def read_records(
     blocks: Iterable[bytes], delimiter: str, names: tuple[str, ...], *, has_header: bool
-) -> Iterator[tuple[pa.Array, pa.BinaryArray]]:
-    """The records of blocks of whole lines, in the declared order, with the numbers of their lines."""
+) -> Iterator[tuple[pa.Array, pa.BinaryArray, bytes | None]]:
+    """The records of blocks of whole lines as they are, with the numbers of their lines, and the header they are below:
+    None where they are in the declared order anyway.
+
+    A header that names no column may be a record, in a file without one; so may one in which records end with a carriage
+    return alone. It is given as a record too: nothing of a file is left out silently.
+    """
     splitter = RecordSplitter(delimiter, None if has_header else len(names) or None)
     header: Header | None = None
+    written: bytes | None = None
     for numbers, records in _split_blocks(blocks, splitter):
         if has_header and header is None and len(records):
             header = Header(records[0].as_py(), delimiter, names)
-            splitter.width = (
-                header.width or 1
-            )  # below a broken header every record is a dead letter
-            numbers, records = numbers.slice(1), records.slice(1)
-        if header is not None:
-            records = header.arrange(records)
-        yield numbers, records
+            splitter.width = header.width or 1  # below a broken header all are dead letters
+            if header.error is not None or header.order is not None:
+                written = records[0].as_py()
+            if not header.holds_data:
+                numbers, records = numbers.slice(1), records.slice(1)
+        yield numbers, records, written
 
 
 def _split_blocks(

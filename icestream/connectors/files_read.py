@@ -39,7 +39,7 @@ class Piece:
 
 @dataclass(frozen=True)
 class CsvLayout:
-    """CSV files with a header line: records are put in the order of the declared columns."""
+    """What CSV files look like: with a header line or without."""
 
     delimiter: str
     names: tuple[str, ...]
@@ -60,22 +60,27 @@ def line_batches(
         with open_recorded(storage, system, file, name) as opened:
             stream = content(opened, file)
             records = _csv_records(stream, csv) if csv else _line_records(stream)
-            for numbers, payloads in records:
+            for numbers, payloads, header in records:
                 for at in range(0, len(payloads), BATCH_ROWS):
                     part = payloads.slice(at, BATCH_ROWS)
-                    yield _raw(file, numbers.slice(at, BATCH_ROWS), part, columns)
+                    yield _raw(file, numbers.slice(at, BATCH_ROWS), part, columns, header)
 
 
 def _raw(
-    file: FileEntry, numbers: pa.Array, payloads: pa.BinaryArray, columns: Sequence[str]
+    file: FileEntry,
+    numbers: pa.Array,
+    payloads: pa.BinaryArray,
+    columns: Sequence[str],
+    header: bytes | None = None,
 ) -> pa.RecordBatch:
+    """Raw records. The key of one in a CSV file is the file's header, where that says something."""
     rows = len(payloads)
     made = {
         "stream": lambda: pa.repeat(file.path, rows),
         "partition": lambda: pa.nulls(rows, pa.int32()),
         "offset": lambda: numbers,
         "timestamp": lambda: pa.repeat(pa.scalar(file.modified, pa.timestamp("us", "UTC")), rows),
-        "key": lambda: pa.nulls(rows, pa.binary()),
+        "key": lambda: pa.repeat(pa.scalar(header, pa.binary()), rows),
         "headers": lambda: pa.nulls(rows, _HEADERS),
         "value": lambda: payloads,
     }
@@ -100,18 +105,20 @@ def _blocks(stream: Any) -> Iterator[bytes]:
         yield rest.removesuffix(b"\n")
 
 
-def _line_records(stream: Any) -> Iterator[tuple[pa.Array, pa.BinaryArray]]:
+def _line_records(stream: Any) -> Iterator[tuple[pa.Array, pa.BinaryArray, None]]:
     number = 0
     for block in _blocks(stream):
         lines = split_lines(block)
         numbers = pa.array(range(number, number + len(lines)), pa.int64())
         number += len(lines)
         filled = pc.greater(pc.binary_length(lines), 0)
-        yield numbers.filter(filled), lines.filter(filled)
+        yield numbers.filter(filled), lines.filter(filled), None
 
 
-def _csv_records(stream: Any, layout: CsvLayout) -> Iterator[tuple[pa.Array, pa.BinaryArray]]:
-    """Like lines, but a line break between quotes is part of the record; the header names the fields."""
+def _csv_records(
+    stream: Any, layout: CsvLayout
+) -> Iterator[tuple[pa.Array, pa.BinaryArray, bytes | None]]:
+    """Like lines, but a line break between quotes is part of the record; with the header, which names the fields."""
     return read_records(_blocks(stream), layout.delimiter, layout.names, has_header=layout.header)
 
 

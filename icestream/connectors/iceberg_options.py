@@ -51,7 +51,10 @@ TABLE_OPTIONS: tuple[OptionSpec, ...] = (
     OptionSpec("table.name", required=True, help="the table"),
 )
 
-SQLITE_PARAMETERS = frozenset({"busy_timeout", "journal_mode"})
+SQLITE_PARAMETERS = {
+    "busy_timeout": r"\d{1,9}",
+    "journal_mode": "(?i:delete|truncate|persist|wal)",
+}
 _S3 = ("s3.region", "s3.endpoint", "s3.access.key", "s3.secret.key", "s3.path.style.access")
 _ICEBERG_NAMES = {
     "catalog.uri": "uri",
@@ -145,6 +148,8 @@ def _check_places(settings: Settings, kind: str) -> None:
             remedy="catalog.type = 'rest', 'glue' or 'jdbc' with the same warehouse",
         )
     uri = settings.optional("catalog.uri") or ""
+    if kind == "rest":
+        check_http(uri, "catalog.uri", settings.place("catalog.uri"))
     if kind == "jdbc" and not uri.startswith("jdbc:sqlite:"):
         raise NotSupportedError(
             "a JDBC catalog other than SQLite's",
@@ -170,15 +175,22 @@ def foreign_scheme(warehouse: str) -> str | None:
     return scheme[1].lower()
 
 
+def check_http(uri: str, option: str, place: Place | None) -> None:
+    """Raise if the address of a REST catalog is none of a web server."""
+    if not re.match(r"https?://[^/\s]", uri, re.IGNORECASE):
+        raise SqlError(f"{option} of a REST catalog begins with http:// or https://", place=place)
+
+
 def sqlite_file(uri: str, place: Place | None) -> str:
     """The file of a `jdbc:sqlite:` catalog. Other forms would open what the path does not show: a URL, a resource of
     the class path, an extension."""
     path, _, parameters = uri.removeprefix("jdbc:sqlite:").partition("?")
-    names = {pair.partition("=")[0].lower() for pair in parameters.split("&") if pair}
-    if not path.startswith("/") or not names <= SQLITE_PARAMETERS:
+    pairs = [pair.partition("=") for pair in parameters.split("&") if pair]
+    known = all(re.fullmatch(SQLITE_PARAMETERS.get(n.lower(), "(?!)"), v) for n, _, v in pairs)
+    if not path.startswith("/") or not known:
         raise SqlError(
             "a SQLite catalog is an absolute path, with no parameters but "
-            + " and ".join(sorted(SQLITE_PARAMETERS)),
+            "busy_timeout (milliseconds) and journal_mode (delete, truncate, persist or wal)",
             place=place,
             remedy="jdbc:sqlite:/path/catalog.db",
         )

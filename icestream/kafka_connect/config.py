@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from icestream.connectors import kafka_options
 from icestream.connectors.iceberg_options import (
+    check_http,
     check_table_name,
     foreign_scheme,
     sqlite_file,
@@ -298,6 +299,9 @@ def _check_places(settings: Settings, properties: Mapping[str, str]) -> None:
             place=settings.place("iceberg.catalog.warehouse"),
             remedy="a rest, glue or jdbc catalog with the same warehouse",
         )
+    if kind == "rest":
+        place = settings.place("iceberg.catalog.uri")
+        check_http(properties["uri"], "iceberg.catalog.uri", place)
     if kind != "jdbc":
         return
     if not properties["uri"].startswith("jdbc:sqlite:"):

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from icestream.errors import ConfigError, Place, did_you_mean
-from icestream.secrecy import is_secret_key
+from icestream.secrecy import seems_secret_key
 
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\]:,]|[^\s{}\[\]:,"]+', re.DOTALL)
 _TOP = ("name", "config", "tasks", "type")
@@ -119,7 +119,7 @@ class _Reader:
     def _fail(self, message: str, offset: int, remedy: str | None = None) -> NoReturn:
         line, column = self._position(max(offset, 0))
         shown = self.text[self.lines[line - 1] :].partition("\n")[0].rstrip("\r")
-        secret = any(is_secret_key(word) for word in re.findall(r'"([^"]*)"', shown))
+        secret = any(seems_secret_key(word) for word in re.findall(r'"([^"]*)"', shown))
         place = Place(self.file, line, column, "" if secret else shown)
         raise ConfigError(message, place=place, remedy=remedy)
 

@@ -85,7 +85,8 @@ def _masked(value: Any) -> Any:
     if isinstance(value, str):
         return mask_secrets(value)
     if isinstance(value, dict):
-        return {key: _masked(each) for key, each in value.items()}
+        # A name is no secret, though somebody may have a password that is spelt alike.
+        return {key: each if key == "name" else _masked(each) for key, each in value.items()}
     return [_masked(each) for each in value] if isinstance(value, list) else value
 
 

@@ -15,7 +15,8 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 
 from icestream.catalog.objects import DEAD_LETTER_COLUMNS
-from icestream.connectors.formats import ChangeDecoder, Decoder, FieldSpec
+from icestream.connectors.formats import ChangeDecoder, Decoded, Decoder, FieldSpec
+from icestream.connectors.formats.csv import below_headers
 from icestream.lake.fold import CHANGE_SCHEMA, OFFSET, OP, PARTITION, STREAM, TRUNCATE, UNSET
 from icestream.types import Type, backtick, spark_type
 
@@ -53,7 +54,8 @@ class Decoding:
 
     def raw_columns(self) -> list[str]:
         """The raw columns that the good rows need."""
-        return list(dict.fromkeys(["value", *(c.raw for c in self.carried)]))
+        header = ["key"] if below_headers(self.decoder) else []
+        return list(dict.fromkeys(["value", *header, *(c.raw for c in self.carried)]))
 
     def good(self, raw: DataFrame, counts: Counts) -> DataFrame:
         """The rows that decode; the others are counted."""
@@ -70,7 +72,7 @@ class Decoding:
     def bad(self, raw: DataFrame) -> DataFrame:
         """Dead letters: position, payload and reason of the records that do not decode."""
         decoder = self.decoder
-        return _letters(raw, lambda batch: decoder.decode(binary(batch.column("value"))).errors)
+        return _letters(raw, lambda batch: _decoded(decoder, batch).errors)
 
 
 @dataclass(frozen=True)
@@ -173,10 +175,17 @@ def _letters(
     return raw.mapInArrow(run, ddl([FieldSpec(n, t) for n, t in DEAD_LETTER_COLUMNS]))
 
 
+def _decoded(decoder: Decoder, batch: pa.RecordBatch) -> Decoded:
+    payloads = binary(batch.column("value"))
+    if headed := below_headers(decoder):
+        return headed.decode_below(binary(batch.column("key")), payloads)
+    return decoder.decode(payloads)
+
+
 def _good_rows(
     decoder: Decoder, carried: tuple[Carried, ...], batch: pa.RecordBatch, bad: Any
 ) -> pa.RecordBatch:
-    decoded = decoder.decode(binary(batch.column("value")))
+    decoded = _decoded(decoder, batch)
     names = [f.name for f in decoder.fields] + [c.name for c in carried]
     columns = [*decoded.columns, *(batch.column(c.raw) for c in carried)]
     rows = pa.RecordBatch.from_arrays(columns, names=names)

@@ -62,6 +62,19 @@ FIXED = {
     "spark.driver.extraJavaOptions": "-XX:+UseParallelGC -XX:-UsePerfData -Dderby.system.home=/dev/null",
 }
 
+IN_LOGS = (
+    (r"(://[^\s:/@]*:)[^\s/?#<>]+@", f"$1{HIDDEN}@"),
+    (r"(://[^\s:/@]*:)[^\s@<>]+@", f"$1{HIDDEN}@"),
+    (r"-----BEGIN [A-Z ]*PRIVATE KEY-----[^-]*", HIDDEN),
+    (
+        r"(?i)((?:password|passwd|passphrase|secret|token|credential|jaas|signature|[?&]sig"
+        r"|(?:private|access|account|api)[._-]?key)[\w.-]*[\"']?\s?(?:=|:|->)\s?)"
+        r"(?:\"(?:\\.|[^\"])*\"?|'(?:''|[^'])*'?|[^\s,&]+)",
+        f"$1{HIDDEN}",
+    ),
+)
+"""What the JVM's log hides, and how: by the words around it. Brackets in braces must be balanced, for log4j's own syntax."""
+
 LOG4J = """\
 rootLogger.level = warn
 rootLogger.appenderRef.file.ref = file
@@ -70,7 +83,7 @@ appender.file.name = file
 appender.file.fileName = {file}
 appender.file.filePattern = {file}.%i
 appender.file.layout.type = PatternLayout
-appender.file.layout.pattern = %d{{ISO8601}} %p %c{{1}}: %replace{{%m%n%ex}}{{(://[^\\\\s:/@']*:)[^\\\\s@']+@}}{{$1{hidden}@}}
+appender.file.layout.pattern = %d{{ISO8601}} %p %c{{1}}: {masked}
 appender.file.layout.alwaysWriteExceptions = false
 appender.file.policies.type = Policies
 appender.file.policies.size.type = SizeBasedTriggeringPolicy
@@ -212,7 +225,11 @@ def _local_cores(master: str) -> int:
 
 def _log_file(home: Home) -> Path:
     path = home.scratch / "log4j2.properties"
-    path.write_text(LOG4J.format(file=home.logs / "jvm.log", hidden=HIDDEN))
+    masked = "%m%n%ex"
+    for pattern, shown in IN_LOGS:
+        masked = f"%replace{{{masked}}}{{{pattern}}}{{{shown}}}"
+    escaped = masked.replace("\\", "\\\\")
+    path.write_text(LOG4J.format(file=home.logs / "jvm.log", masked=escaped))
     return path
 
 

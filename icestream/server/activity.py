@@ -6,12 +6,11 @@ from datetime import UTC, datetime
 
 from icestream.errors import IcestreamError
 from icestream.interrupts import Interrupt
+from icestream.secrecy import hide_known
 from icestream.server.backend import Client, Transaction
 from icestream.server.relations import model as system
 from icestream.sql.masking import mask_text
-from icestream.sql.secrecy import blind
 from icestream.sql.source import Source
-from icestream.sql.tokens import tokenize
 
 LONGEST = 1024
 """Characters of a query that are shown, as in PostgreSQL."""
@@ -75,16 +74,10 @@ def shown_query(text: str) -> str:
     words = text.strip()
     try:
         masked = mask_text(words)
-        tokens = tokenize(Source.open(masked, "", None)).tokens
+        shown = Source.open(masked, "", None).shown
     except IcestreamError:
         return f"{words.split(maxsplit=1)[0][:20]} …" if words else ""
-    pieces: list[str] = []
-    copied = 0
-    for token in tokens:
-        if token.kind == "string":
-            pieces += [masked[copied : token.start], blind(masked, token.start, token.end)]
-            copied = token.end
-    return ("".join(pieces) + masked[copied:])[:LONGEST]
+    return hide_known(shown)[:LONGEST]
 
 
 def _now() -> datetime:

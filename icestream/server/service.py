@@ -10,7 +10,6 @@ import logging
 import re
 import threading
 from collections.abc import Callable
-from contextlib import suppress
 from functools import partial
 
 from icestream.catalog.objects import Broken, Index, Object, Sink, Source, Table
@@ -22,6 +21,7 @@ from icestream.result import Result
 from icestream.runtime.background import Background
 from icestream.runtime.transaction import Transaction
 from icestream.server import inventory
+from icestream.server.activity import shown_query
 from icestream.server.backend import VERSION, VERSION_NUMBER, Client, Notice
 from icestream.server.inventory import FIRST_OID
 from icestream.server.opening import open_patiently
@@ -29,7 +29,6 @@ from icestream.server.relations import Model, SystemRelations
 from icestream.server.relations import model as system
 from icestream.server.session import EngineSession
 from icestream.server.workers import Workers
-from icestream.sql.masking import mask_text
 
 _LOG = logging.getLogger(__name__)
 
@@ -105,11 +104,9 @@ class Service:
             return result, tuple(found)
         except IcestreamError as error:
             if CREATE.match(sql):
-                with suppress(IcestreamError):  # a text that cannot be read cannot be masked
-                    text = mask_text(sql.strip())
-                    self.engine.events.add(
-                        "CREATE_STREAM_JOB_FAIL", definition=text, error=error.message
-                    )
+                self.engine.events.add(
+                    "CREATE_STREAM_JOB_FAIL", definition=shown_query(sql), error=error.message
+                )
             raise
         finally:
             self._telling.notices = None

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from icestream.errors import Place, SqlError
+from icestream.secrecy import is_secret_key
 from icestream.sql.cursor import Cursor
+from icestream.sql.environment import only_placeholders
 from icestream.sql.statements import Format, Include, Option, Options
 from icestream.sql.types import type_of
 
@@ -61,7 +63,18 @@ def _option(cursor: Cursor) -> Option:
     cursor.expect("=")
     if cursor.at("SECRET") and cursor.peek(1).kind in ("word", "name"):
         return _secret(cursor, key, place)
-    return Option(key, *_value(cursor), place=place, value_place=cursor.place(cursor.last))
+    first = cursor.peek()
+    option = Option(key, *_value(cursor), place=place, value_place=cursor.place(cursor.last))
+    if first.kind != "string" and is_secret_key(key):
+        written = cursor.since(first)
+        if "${" in written and not only_placeholders(written):
+            # The plain part of it is to be kept apart, as a literal.
+            raise SqlError(
+                f"the value of {key} is neither a literal nor a variable alone",
+                place=option.value_place,
+                remedy="put all of it into a string literal",
+            )
+    return option
 
 
 def _key(cursor: Cursor) -> str:

@@ -6,11 +6,12 @@ expected, what was found, and where.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NoReturn
 
 from icestream import interrupts
 from icestream.errors import NotSupportedError, Place, SqlError, did_you_mean
+from icestream.secrecy import seems_secret_key
 from icestream.sql.source import Source
 from icestream.sql.statements import Name
 from icestream.sql.tokens import Token, Tokens
@@ -31,6 +32,12 @@ RESERVED = frozenset({
 
 _OPENING = {"(", "["}
 _CLOSING = {")", "]"}
+
+
+def is_list_start(words: Sequence[str], at: int) -> bool:
+    """Whether the bracket at that index begins a list of options."""
+    before = words[at - 1] if at else ""
+    return before in ("WITH", "SET") or (at > 1 and words[at - 2] == "ENCODE")
 
 
 class Cursor:
@@ -201,9 +208,26 @@ class Cursor:
     def found(self) -> str:
         """The next token as an error names it."""
         token = self.peek()
-        if token.kind == "string":
+        if token.kind == "string" or "'" in token.text:
             return "a string"  # it may be a secret
+        if token.kind in ("word", "name", "number") and self._may_be_secret():
+            return f"a {token.kind}"
         return self.written(token, token) if token.kind != "end" else "the end of the statement"
+
+    def _may_be_secret(self) -> bool:
+        """Whether the next token stands where a secret does: behind the name of one, or of an option that holds one."""
+        before = self._tokens[: self._index]
+        words = [t.upper for t in before]
+        if words[:1] in (["CREATE"], ["ALTER"]) and "SECRET" in words[1:4]:
+            return words.index("SECRET") + 1 < len(words)
+        opened = max((i for i, w in enumerate(words) if w in ("(", ",")), default=-1)
+        key = ""
+        for token in before[opened + 1 :]:
+            if token.upper in ("=", ":=", ":", "=>", "->"):
+                break
+            key += token.text
+        in_list = any(is_list_start(words, i) for i, w in enumerate(words) if w == "(")
+        return in_list and bool(key) and seems_secret_key(key)
 
     def fail(self, expected: str, *, remedy: str | None = None) -> NoReturn:
         """Raise: expected …, found …"""

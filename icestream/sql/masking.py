@@ -1,7 +1,7 @@
 """The text of a statement without the secrets in it: what SHOW CREATE, logs and pages print.
 
-Plain literals of secret options are printed as '<hidden>'; `${NAME}` and SECRET references are no secrets
-and stay as written. Unlike the excerpt of an error (`sql.secrecy.blind`), this knows the grammar: only
+Plain values of secret options are printed as '<hidden>', however they are written; `${NAME}` and SECRET references are no secrets
+and stay as written. Unlike the excerpt of an error (`sql.secrecy`), this knows the grammar: only
 option lists and the value of a CREATE SECRET are looked at, never a query.
 """
 
@@ -48,17 +48,43 @@ def conceal(text: str, prefix: str) -> tuple[str, dict[str, str]]:
     values: dict[str, str] = {}
     copied = 0
     for key, value in _values(tokens):
-        first = value[0]
-        if len(value) > 1 or first.kind != "string" or only_placeholders(first.text):
+        start, end = value[0].start, value[-1].end
+        meant = _meaning(value, text[start:end])
+        if _is_reference(value) or only_placeholders(meant):
             continue
-        if not is_secret_key(key) and without_passwords(first.text) == first.text:
+        if not is_secret_key(key) and without_passwords(meant) == meant:
             continue
-        name = f"{prefix}_{len(values) + 1}"
-        is_plain = next(placeholders(first.text), None) is None
-        values[name] = resolve(first.text, {}) if is_plain else first.text
-        pieces += [text[copied : first.start], f"'${{{name}}}'"]
-        copied = first.end
+        pieces += [text[copied:start], _named(meant, prefix, values)]
+        copied = end
     return "".join(pieces) + text[copied:], values
+
+
+def _meaning(value: list[Token], written: str) -> str:
+    """The text that the grammar of options takes for a value: a literal, or words and numbers as they stand."""
+    if len(value) == 1 and value[0].kind == "string":
+        return value[0].text
+    if only_placeholders(written):
+        return written
+    return "".join(t.text.lower() if t.kind == "word" else t.text for t in value)
+
+
+def _is_reference(value: list[Token]) -> bool:
+    """SECRET name [AS FILE]"""
+    return value[0].upper == "SECRET" and len(value) > 1
+
+
+def _named(text: str, prefix: str, values: dict[str, str]) -> str:
+    """A literal with names for the plain parts of a text, which are added to the values. `${NAME}` stays."""
+    literal, copied = "", 0
+    ends = [*((m.start(), m.end(), m[0]) for m in placeholders(text)), (len(text), len(text), "")]
+    for start, end, variable in ends:
+        if plain := text[copied:start]:
+            name = f"{prefix}_{len(values) + 1}"
+            values[name] = resolve(plain, {})
+            literal += f"${{{name}}}"
+        literal += variable
+        copied = end
+    return f"'{literal}'"
 
 
 def escape_variables(text: str) -> str:
@@ -74,9 +100,7 @@ def escape_variables(text: str) -> str:
 
 
 def _shown(key: str, value: list[Token], written: str) -> str:
-    if value[0].upper == "SECRET" and len(value) > 1:
-        return written
-    if value[0].kind == "string" and only_placeholders(value[0].text):
+    if _is_reference(value) or only_placeholders(_meaning(value, written)):
         return written
     return f"'{HIDDEN}'" if is_secret_key(key) else without_passwords(written)
 

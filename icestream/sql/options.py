@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, NoReturn
 
 from icestream.errors import NotSupportedError, Place, SqlError, did_you_mean
-from icestream.secrecy import HIDDEN, is_secret_key, without_passwords
+from icestream.secrecy import HIDDEN, is_secret_key, remember_secret, without_passwords
 from icestream.sql.environment import placeholders, resolve
 from icestream.sql.statements import Name, Option, Options
 
@@ -239,7 +239,9 @@ def _setting(
         text, hidden = secrets(option.secret), True
     else:
         text = resolve(option.value, env, option.value_place)
-        hidden = hidden or any(True for _ in placeholders(option.value))
+    if hidden or without_passwords(text) != text:
+        remember_secret(text)
+    hidden = hidden or any(True for _ in placeholders(option.value))
     if isinstance(spec, PrefixSpec):
         return Setting(text, option.value_place, hidden)
     return Setting(_typed(text, spec, option, hidden), option.value_place, hidden)

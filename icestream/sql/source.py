@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 
 from icestream.errors import Place, SqlError
 from icestream.sql.environment import PLACEHOLDER, PLAIN_VALUE, lookup
-from icestream.sql.secrecy import blind
+from icestream.sql.secrecy import Region, blind
 
 _REGION = re.compile(
     r"""
@@ -28,16 +28,6 @@ _REGION = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 _BLOCK_EDGE = re.compile(r"/\*|\*/")
-
-
-@dataclass(frozen=True)
-class Region:
-    """A stretch of text that is not plain code: a comment, a literal or a quoted name."""
-
-    kind: str  # comment, string, quoted name
-    start: int
-    end: int
-    ending: str = ""  # what is missing, if it does not end
 
 
 @dataclass(frozen=True)
@@ -72,7 +62,7 @@ class Source:
         original = text.removeprefix("\ufeff")
         starts = (0, *(m.end() for m in re.finditer("\n", original)))
         regions = list(scan(original))
-        plain = cls(file, original, original, (), starts, _blinded(original, regions))
+        plain = cls(file, original, original, (), starts, blind(original, regions))
         if regions and regions[-1].ending:
             raise SqlError(
                 f"this {regions[-1].kind} does not end",
@@ -175,16 +165,6 @@ def _region(text: str, found: re.Match[str]) -> Region:
     kind, quote = ("quoted name", '"') if found["name"] is not None else ("string", "'")
     ended = found["escaped_end"] or found["string_end"] or found["name_end"]
     return Region(kind, start, found.end(), "" if ended else quote)
-
-
-def _blinded(text: str, regions: list[Region]) -> str:
-    pieces: list[str] = []
-    copied = 0
-    for region in regions:
-        if region.kind == "string":
-            pieces += [text[copied : region.start], blind(text, region.start, region.end)]
-            copied = region.end
-    return "".join(pieces) + text[copied:]
 
 
 def _kind_at(regions: list[Region], offset: int) -> str:

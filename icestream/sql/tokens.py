@@ -71,7 +71,8 @@ def tokenize(source: Source) -> Tokens:
     except TokenError as error:
         # Literals and comments are known to end here; what is left are marks of template languages.
         place = source.place(error.end or 0)
-        raise SqlError("this text cannot be cut into words", place=place) from error
+        # Its own message quotes the text, with the secrets in it.
+        raise SqlError("this text cannot be cut into words", place=place) from None
     _check(raw, source)
     plain = tuple(_plain(token, source.text) for token in raw)
     tokens = tuple(token for one in plain for token in _split(one, source))

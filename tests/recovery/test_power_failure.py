@@ -11,6 +11,7 @@ import os
 import re
 import shutil
 import signal
+import subprocess
 import sys
 import time
 from collections import defaultdict
@@ -154,23 +155,28 @@ def blank_unsynced(path: Path, name: str, trace: Trace, at: float) -> bool:
     return bool(unsynced)
 
 
+def traced_python(trace: Path) -> list[str]:
+    """The command for Python under strace."""
+    options = [
+        "-ff",
+        "--seccomp-bpf",
+        "-qq",
+        "-y",
+        "-s",
+        "0",
+        "-ttt",
+        "-T",
+        "-e",
+        f"trace={CALLS}",
+    ]
+    return ["strace", *options, "-o", str(trace), sys.executable]
+
+
 class TracedServer(ServerProcess):
     """A server under strace."""
 
     def begin_traced(self, trace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        options = [
-            "-ff",
-            "--seccomp-bpf",
-            "-qq",
-            "-y",
-            "-s",
-            "0",
-            "-ttt",
-            "-T",
-            "-e",
-            f"trace={CALLS}",
-        ]
-        command = ["strace", *options, "-o", str(trace), sys.executable]
+        command = traced_python(trace)
         monkeypatch.setattr(
             "tests.engine.command",
             lambda *arguments: [*command, "-m", "icestream", *map(str, arguments)],
@@ -230,6 +236,52 @@ def test_no_acknowledged_row_is_lost(
                 assert wanted <= {id for (id,) in result.rows}, (table, at)
             (result,) = engine.execute("SELECT n FROM n")
             assert result.rows[0][0] >= len(wanted)
+
+
+RENAMING = """
+import sys
+from icestream.config import EngineSettings, Home
+from icestream.runtime import session
+
+spark = session.start(Home.at(sys.argv[1]), EngineSettings(driver_memory="512m"))
+spark.conf.set("spark.sql.catalog.other", "org.apache.iceberg.spark.SparkCatalog")
+spark.conf.set("spark.sql.catalog.other.type", "hadoop")
+spark.conf.set("spark.sql.catalog.other.warehouse", f"file:{sys.argv[2]}")
+spark.sql("CREATE TABLE other.db.t (a INT) USING iceberg")
+spark.sql("INSERT INTO other.db.t VALUES (1)")
+jvm, files = spark._jvm, spark._jsc.hadoopConfiguration()
+system = jvm.org.apache.hadoop.fs.FileSystem.getLocal(files)
+path = lambda name: jvm.org.apache.hadoop.fs.Path(f"{sys.argv[2]}/{name}")
+single = system.createNonRecursive(path("single"), True, 4096, 1, 1 << 20, None)
+single.write(bytearray(b"text"))
+single.close()
+system.mkdirs(path("folder"))
+system.rename(path("single"), path("folder/moved"))
+system.rename(path("folder/moved"), path("folder/again"))
+print(system.exists(path("folder/again")))
+spark.stop()
+"""
+
+
+def test_a_catalog_that_commits_by_rename_is_durable(tmp_path: Path) -> None:
+    """A new name is synced with its directory, and so is a file that is made where its directory must be there."""
+    calls, other = tmp_path / "calls", tmp_path / "new" / "other"
+    for folder in (calls, other):
+        folder.mkdir(parents=True)
+    command = [*traced_python(calls / "t"), "-c", RENAMING, str(tmp_path / "home"), str(other)]
+    run = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert run.stdout.split()[-1:] == ["True"], run.stderr
+    trace = read_trace(calls / "t", other)
+    end = time.time()
+    metadata = [p for p in trace.sources if p.endswith(".metadata.json")]
+    assert len(metadata) >= 2
+    moved = [f"{other}/folder/moved", f"{other}/folder/again"]
+    for path in [*metadata, *moved, f"{other}/single"]:
+        assert trace.named[path], path
+        assert trace.is_durable(path, end), path
+    # The old directory lost its name for good, too.
+    (renamed,) = trace.named[moved[0]]
+    assert any(renamed <= start for start, _ in trace.synced[str(other)])
 
 
 def check_order(trace: Trace, home: Path, acknowledged: list[tuple[float, int]]) -> None:

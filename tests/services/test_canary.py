@@ -35,6 +35,17 @@ REST = f"""catalog.type = 'rest', catalog.uri = 'http://user:{MARK}-url@127.0.0.
   warehouse.path = 's3://bucket/w'"""
 JAAS = f'{LOGIN} username="alice" password="{MARK}-jaas";'
 
+NUMBER = "918273645"
+WRITTEN = {
+    "hard": f"""'{MARK}"''{{a}};b@c\\d\n{MARK}=%'""",
+    "word": f"{MARK}_word",
+    "name": f'"{MARK} Name"',
+    "escaped": f"E'{MARK}\\\\e\\'\\n{MARK}'",
+    "dollar": f"$x${MARK}\"'$x$",
+    "number": NUMBER,
+}
+"""Passwords that the broker refuses, written in every way."""
+
 WORKING = f"""
 CREATE SECRET pass AS '{MARK}-kafka';
 CREATE TABLE typed (id INT);
@@ -68,6 +79,16 @@ CREATE CONNECTOR broken WITH (connector.class = 'org.apache.iceberg.connect.Iceb
   iceberg.kafka.sasl.mechanism = 'PLAIN', iceberg.kafka.sasl.jaas.config = '{JAAS}', iceberg.catalog.type = 'rest',
   iceberg.catalog.uri = 'http://user:{MARK}-url@127.0.0.1:{{closed}}', iceberg.catalog.credential = 'id:{MARK}-credential',
   iceberg.catalog.header.Authorization = 'Bearer {MARK}-bearer');
+"""
+for _name, _password in WRITTEN.items():
+    _options = KAFKA.format(port="{port}", password=_password)
+    FAILING += f"CREATE TABLE of_{_name} (id BIGINT) WITH ({_options}) FORMAT PLAIN ENCODE JSON;\n"
+FAILING += f"""
+CREATE SOURCE mistyped (id BIGINT) WITH ({KAFKA.format(port="{port}", password=NUMBER)},
+  properties.sasl.passwort = '{MARK}-typo') FORMAT PLAIN ENCODE JSON;
+CREATE SECRET bare AS {MARK};
+CREATE SOURCE signed (id BIGINT) WITH (connector = 'iceberg', table.name = 't', catalog.type = 'rest',
+  catalog.uri = 'http://127.0.0.1:{{closed}}/x?token={MARK}-parameter');
 """
 
 
@@ -176,7 +197,9 @@ def test_secrets_stay_in_their_store(tmp_path: Path) -> None:
             told += ask(server.url, ["FLUSH", "SELECT n FROM counted"])
             assert "(20,)" in told
             failures = ask(server.url, statements_of(FAILING, **values))
-            assert len([f for f in failures if "message_primary" in f]) >= 4, failures
+            assert len([f for f in failures if "message_primary" in f]) >= 4 + len(WRITTEN), (
+                failures
+            )
             told += failures + ask(server.url, looks)
             rest.__exit__(None, None, None)
             client.produce(broker.bootstrap, "in", [(None, '{"id": 20}')])
@@ -194,7 +217,12 @@ def test_secrets_stay_in_their_store(tmp_path: Path) -> None:
     assert any("metadata.json" in where for where, _ in seen)
     assert any("cmdline" in where for where, _ in seen)
     assert MARK in (server.home / "secrets.json").read_text()
-    found = [(where, text.index(MARK), text) for where, text in seen if MARK in text]
+    found = [
+        (where, text.index(mark), text)
+        for where, text in seen
+        for mark in (MARK, NUMBER)
+        if mark in text
+    ]
     shown = [f"{where}: …{text[max(0, at - 200) : at + 40]}…" for where, at, text in found]
     assert not shown, "\n\n".join(shown[:10])
     assert os.path.exists(served / "other.db")

@@ -23,8 +23,9 @@ from icestream import types as t
 from icestream.config import Home
 from icestream.connectors import registry
 from icestream.connectors.base import RAW, Context, Source
+from icestream.connectors.formats import FieldSpec
 from icestream.connectors.formats import registry as formats
-from icestream.connectors.formats.csv import MISFIT
+from icestream.connectors.formats.csv import CsvDecoder
 from icestream.connectors.iceberg import use_catalog
 from icestream.connectors.local_sinks import PrintSink
 from icestream.errors import ConnectorError, RangeLostError, SqlError
@@ -33,6 +34,7 @@ from icestream.lake.catalogs import CatalogSpec, Lake, embedded
 from icestream.lake.files import LiveFiles
 from icestream.lake.stamp import Offset
 from icestream.lake.table import LakeTable
+from icestream.runtime.decode import Counts, Decoding
 from icestream.sql.options import Settings, check
 from icestream.types import Type
 from tests.services.kafka import add_partitions, create_topic, delete_records, delete_topic
@@ -309,18 +311,19 @@ def test_csv_files(lake: Lake, tmp_path: Path) -> None:
     source = statement.open()
     end = source.latest({"files": 0})
     keeps_contract(statement, {"files": 0}, {"files": 1}, end)
-    frame = source.read({"files": 0}, end, ["stream", "offset", "value"])
-    records = [(r.offset, bytes(r.value).partition(MISFIT)) for r in sorted(frame.collect())]
-    shown = [
-        (n, value.decode() + f" ({why.decode()})" * bool(why)) for n, (value, _, why) in records
+    decoding = Decoding(CsvDecoder(tuple(FieldSpec(n, of) for n, of in columns), headed=True))
+    counts = Counts(lake.spark.sparkContext.accumulator(0))
+    rows = decoding.good(source.read({"files": 0}, end, decoding.raw_columns()), counts)
+    assert sorted(map(tuple, rows.collect())) == [
+        (1, "x", None),
+        (2, "two\nlines", "z"),
+        (3, 'q,"r', None),
+        (4, None, None),
     ]
-    assert shown == [
-        (1, "1,x,"),
-        (2, '2,"two\nlines",z'),
-        (1, '"3","q,""r",'),
-        (2, "broken,1 (2 fields where the header has 3)"),
-        (3, '"4",,'),
-    ]
+    (letter,) = decoding.bad(source.read({"files": 0}, end, list(RAW))).collect()
+    assert (letter.offset, bytes(letter.payload)) == (2, b"broken,1")
+    assert letter.reason == "2 fields where the header has 3"
+    assert counts.bad.value == 1
     plain = Statement(lake, "file", columns, "CSV", {"without_header": "true"}, path=str(tmp_path))
     source = plain.open()
     source.latest({"files": 0})

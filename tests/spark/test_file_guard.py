@@ -33,8 +33,13 @@ for path in (f"{data}/made", f"{data}/link/made", f"{home}/made", f"{home}/lake/
         found[path] = "written"
     except Exception as error:
         found[path] = str(error)
-text = "http://user:canary@host sasl"
-spark._jvm.org.apache.logging.log4j.LogManager.getLogger("test").error(text)
+texts = (
+    "http://user:canary@host sasl", "http://user:c@n'canary@other/x", 'a password="x\\\\"canary" b', "sasl.password: canary",
+    "password='it''s canary' c", "Map(s3.secret-access-key -> ca{n};canary, d -> e)", "https://h/x?sig=canary&f=1",
+    '{"s3.secret-access-key":"canary","g":1}', "-----BEGIN PRIVATE KEY-----\\ncanary\\ncanary\\n-----END", "the end",
+)
+for text in texts:
+    spark._jvm.org.apache.logging.log4j.LogManager.getLogger("test").error(text)
 print(json.dumps(found))
 spark.stop()
 """
@@ -73,3 +78,13 @@ def test_spark_opens_allowed_files_alone(tmp_path: Path) -> None:
     log = (home / "logs" / "jvm.log").read_text()
     assert "http://user:<hidden>@host sasl" in log
     assert "canary" not in log
+    for kept in (
+        "http://user:<hidden>@other/x",
+        " b\n",
+        " c\n",
+        ", d -> e)",
+        "&f=1",
+        ',"g":1}',
+        "the end\n",
+    ):
+        assert kept in log

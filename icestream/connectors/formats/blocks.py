@@ -43,9 +43,16 @@ def decode(
             block(some.slice(half))
 
     block(payloads)
+    return joined(parts)
+
+
+def joined(parts: Sequence[Decoded]) -> Decoded:
+    """What the parts of a batch gave, one after the other."""
     if len(parts) == 1:
         return parts[0]
-    columns = [pa.concat_arrays([p.columns[i] for p in parts]) for i in range(len(fields))]
+    columns = [
+        pa.concat_arrays(list(same)) for same in zip(*(p.columns for p in parts), strict=True)
+    ]
     if all(p.errors is None for p in parts):
         return Decoded(columns, None)
     errors = [

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from icestream import types as t
 from icestream.connectors.formats import Changes, Decoded, Decoder, FieldSpec, blocks, values
 from icestream.connectors.formats import connect_json as connect
+from icestream.connectors.formats.csv import below_headers
 from icestream.connectors.formats.json import document, sampled
 from icestream.connectors.formats.json_fast import Columns
 from icestream.lake.fold import DELETE, UPSERT
@@ -289,8 +290,12 @@ class PlainChanges:
     """FORMAT PLAIN into a table with a key: every record puts its row there."""
 
     decoder: Decoder
-    reads_key = False
     partial = False
+
+    @property
+    def reads_key(self) -> bool:
+        """Whether the key of a raw record says something: the header of its file."""
+        return below_headers(self.decoder) is not None
 
     @property
     def fields(self) -> tuple[FieldSpec, ...]:
@@ -299,6 +304,8 @@ class PlainChanges:
 
     def changes(self, keys: pa.BinaryArray, payloads: pa.BinaryArray) -> Changes:
         """One upsert a record."""
-        decoded = self.decoder.decode(payloads)
+        headed = below_headers(self.decoder)
+        decoded = headed.decode_below(keys, payloads) if headed else self.decoder.decode(payloads)
         op = pa.repeat(pa.scalar(UPSERT, pa.int16()), len(payloads))
-        return changes(self.fields, Outcomes(decoded.columns, op, decoded.errors), keys)
+        no_keys = pa.nulls(len(payloads), pa.binary())
+        return changes(self.fields, Outcomes(decoded.columns, op, decoded.errors), no_keys)

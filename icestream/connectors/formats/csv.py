@@ -1,4 +1,4 @@
-"""FORMAT PLAIN ENCODE CSV: one record a payload, its fields in the order of the columns.
+"""FORMAT PLAIN ENCODE CSV: one record a payload, its fields in the order of the columns, or of its file's header.
 
 An empty field is NULL unless it is quoted (`,,` against `,"",`). Records without quotes, of which most data consists,
 are split a whole batch at a time; the others one by one. Values follow the same rules as text in JSON.
@@ -8,16 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import groupby
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from icestream import types as t
-from icestream.connectors.formats import Decoded, FieldSpec, blocks, check_not_null, values
+from icestream.connectors.formats import Decoded, Decoder, FieldSpec, blocks, check_not_null, values
 
-MISFIT = b"\n\xff\xff"
-"""Between a file's record that does not fit the file's header, and the reason. It is not UTF-8, as no record is."""
+SEVERAL = "more than one record"
+"""The reason where a line break, or a carriage return alone, stands outside of quotes."""
 
 
 @dataclass(frozen=True)
@@ -26,28 +28,56 @@ class CsvDecoder:
 
     fields: tuple[FieldSpec, ...]
     delimiter: str = ","
+    headed: bool = False
+    """Whether records come with the header of their file."""
 
     def decode(self, payloads: pa.BinaryArray) -> Decoded:
-        """Every payload as a row, or its reason."""
-        careful = Careful(self.fields, self.delimiter)
-        fast = self._fast if self.fields else None
+        """Every payload as a row, or its reason. The fields are in the order of the columns."""
+        return self._decode(payloads, None)
+
+    def decode_below(self, headers: pa.BinaryArray, payloads: pa.BinaryArray) -> Decoded:
+        """The same of records with the headers they are below; NULL: the fields are in the order of the columns."""
+        parts: list[Decoded] = []
+        start = 0
+        for header, same in groupby(headers.to_pylist()):
+            count = sum(1 for _ in same)
+            parts.append(self._decode(payloads.slice(start, count), header))
+            start += count
+        return blocks.joined(parts) if parts else self.decode(payloads)
+
+    def _decode(self, payloads: pa.BinaryArray, written: bytes | None) -> Decoded:
+        header: Header | None = None
+        if written is not None:
+            header = Header(written, self.delimiter, tuple(f.name for f in self.fields))
+        careful = Careful(self.fields, self.delimiter, header)
+        fast = None
+        if self.fields and (header is None or header.error is None):
+            fast = partial(self._fast, header)
         return check_not_null(
             self.fields, blocks.decode(payloads, self.fields, fast, careful.record)
         )
 
-    def _fast(self, payloads: pa.BinaryArray) -> list[pa.Array] | None:
+    def _fast(self, header: Header | None, payloads: pa.BinaryArray) -> list[pa.Array] | None:
         """All records at once; None where one of them needs the careful way."""
+        width = len(self.fields)
+        order: Sequence[int | None] = range(width)
+        if header is not None and header.order is not None:
+            assert header.width is not None
+            width, order = header.width, header.order
         try:
             texts = payloads.cast(pa.string())
             if pc.any(pc.match_substring_regex(texts, r'["\r\n]')).as_py():
                 return None
             split = pc.split_pattern(texts, self.delimiter)
-            if not pc.all(pc.equal(pc.list_value_length(split), len(self.fields))).as_py():
+            if not pc.all(pc.equal(pc.list_value_length(split), width)).as_py():
                 return None
             flat = split.flatten()
-            places = pa.array(range(0, len(flat), len(self.fields)), pa.int64())
+            places = pa.array(range(0, len(flat), width), pa.int64())
             columns = []
-            for index, field in enumerate(self.fields):
+            for index, field in zip(order, self.fields, strict=True):
+                if index is None:
+                    columns.append(pa.nulls(len(payloads), t.arrow_type(field.type)))
+                    continue
                 column = vectorised(flat.take(pc.add(places, index)), field.type)
                 if column is None:
                     return None
@@ -57,20 +87,61 @@ class CsvDecoder:
         return columns
 
 
+def below_headers(decoder: Decoder) -> CsvDecoder | None:
+    """The decoder, if it needs the headers of the records' files."""
+    return decoder if isinstance(decoder, CsvDecoder) and decoder.headed else None
+
+
+class Header:
+    """Where each declared column stands in a file, by the file's first record."""
+
+    def __init__(self, record: bytes, delimiter: str, names: tuple[str, ...]) -> None:
+        self.error: str | None = None
+        """Why nobody can tell."""
+        self.holds_data = False
+        """Whether what stands in its place may be records."""
+        self.width: int | None = None
+        self.order: list[int | None] | None = None
+        """None: the columns are in the declared order already."""
+        try:
+            found = [(n or "").strip() for n in split(record.decode(errors="replace"), delimiter)]
+        except ValueError as error:
+            self.error = f"the header line of the file is not valid: {error}"
+            self.holds_data = str(error) == SEVERAL
+            return
+        self.width = len(found)
+        if found != list(names):
+            folded = {n.lower(): i for i, n in reversed(list(enumerate(found)))}
+            exact = {n: i for i, n in reversed(list(enumerate(found)))}
+            self.order = [exact.get(n, folded.get(n.lower())) for n in names]
+            if names and all(at is None for at in self.order):
+                self.holds_data = True
+                self.error = (
+                    "the header line of the file names none of the columns: "
+                    "a file without a header needs without_header = 'true'"
+                )
+
+
 class Careful:
     """The definition: one payload at a time."""
 
-    def __init__(self, fields: tuple[FieldSpec, ...], delimiter: str) -> None:
+    def __init__(
+        self, fields: tuple[FieldSpec, ...], delimiter: str, header: Header | None = None
+    ) -> None:
         self.fields = fields
         self.delimiter = delimiter
+        self.header = header
         self.readers = [reader(f.type) for f in fields]
 
     def record(self, payload: bytes) -> Sequence[Any]:
         """The values of the payload's fields, or ValueError with the reason."""
-        record, misfit, reason = payload.partition(MISFIT)
-        if misfit:
-            raise ValueError(reason.decode(errors="replace"))
-        items = split(blocks.text_of(record), self.delimiter)
+        if self.header is not None and self.header.error is not None:
+            raise ValueError(self.header.error)
+        items = split(blocks.text_of(payload), self.delimiter)
+        if self.header is not None and self.header.order is not None:
+            if len(items) != self.header.width:
+                raise ValueError(f"{len(items)} fields where the header has {self.header.width}")
+            items = [None if at is None else items[at] for at in self.header.order]
         if len(items) != len(self.fields):
             raise ValueError(f"{len(items)} fields where {len(self.fields)} are declared")
         row = []
@@ -98,7 +169,7 @@ def split(text: str, delimiter: str) -> list[str | None]:
             end = len(text) if end < 0 else end
             plain = text[at:end]
             if "\n" in plain or "\r" in plain:
-                raise ValueError("more than one record")
+                raise ValueError(SEVERAL)
             items.append(plain or None)
             at = end
         if at >= len(text):

@@ -119,8 +119,14 @@ class Unavailable:
                 picked = values.pick(value, [(f.name, lambda v: v) for f in fields])
                 if any(self.stands_for(picked[f.name], f.type) for f in fields):
                     return True
-            case t.ArrayType(element=element), list() if _is_nested(element):
+            case t.ArrayType(element=element), list():
                 if any(self.stands_for(item, element) for item in value):
+                    return True
+            case t.MapType(key=of_key, value=of_value), dict():
+                if any(
+                    self.stands_for(k, of_key) or self.stands_for(v, of_value)
+                    for k, v in value.items()
+                ):
                     return True
         match value:
             case str():
@@ -132,10 +138,6 @@ class Unavailable:
             case dict():
                 return value == {self.text: self.text}
         return False
-
-
-def _is_nested(type: t.Type) -> bool:
-    return isinstance(type, t.StructType | t.ArrayType)
 
 
 class Careful:

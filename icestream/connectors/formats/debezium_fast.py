@@ -205,6 +205,8 @@ def _may_hold(unavailable: Unavailable, column: pa.Array) -> bool:
     """Whether a value may be the placeholder, or a part of it, at any depth."""
     if pa.types.is_struct(column.type):
         return any(_may_hold(unavailable, inner) for inner in column.flatten())
+    if pa.types.is_map(column.type):
+        return any(_may_hold(unavailable, inner) for inner in (column.keys, column.items))
     if pa.types.is_list(column.type):
         size = pc.list_value_length(column)
         if pc.any(pc.equal(size, len(unavailable.raw))).as_py():

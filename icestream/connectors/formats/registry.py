@@ -38,7 +38,8 @@ def _json(fields: tuple[FieldSpec, ...], settings: Settings) -> Decoder:
 def _csv(fields: tuple[FieldSpec, ...], settings: Settings) -> Decoder:
     from icestream.connectors.formats.csv import CsvDecoder
 
-    return CsvDecoder(fields, settings.string("delimiter"))
+    headed = not settings.boolean("without_header")
+    return CsvDecoder(fields, settings.string("delimiter"), headed)
 
 
 def _bytes(fields: tuple[FieldSpec, ...], settings: Settings) -> Decoder:

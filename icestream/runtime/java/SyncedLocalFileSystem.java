@@ -25,7 +25,7 @@ import org.apache.hadoop.util.Progressable;
 
 /**
  * The local file system, with files that are durable once they are closed: the content is synced, then the name in its
- * directory, and directories that were made are synced into their parents. Iceberg closes every file of a commit before it
+ * directory; directories that were made are synced into their parents, and new names of files into theirs. Iceberg closes every file of a commit before it
  * changes the catalog, so a catalog never names a file that a power failure can take away.
  *
  * <p>With {@code icestream.access.home} in its configuration it opens only files of the lake and below allowed directories,
@@ -61,6 +61,22 @@ public class SyncedLocalFileSystem extends LocalFileSystem {
       throws IOException {
     return getRawFileSystem()
         .create(path, permission, overwrite, bufferSize, replication, blockSize, progress);
+  }
+
+  /** As the other: the raw one makes no checksum file, and syncs. */
+  @Override
+  public FSDataOutputStream createNonRecursive(
+      Path path,
+      FsPermission permission,
+      boolean overwrite,
+      int bufferSize,
+      short replication,
+      long blockSize,
+      Progressable progress)
+      throws IOException {
+    return getRawFileSystem()
+        .createNonRecursive(
+            path, permission, overwrite, bufferSize, replication, blockSize, progress);
   }
 
   /** The directories whose files may be opened; null where everything may be. */
@@ -153,7 +169,22 @@ public class SyncedLocalFileSystem extends LocalFileSystem {
     public boolean rename(Path from, Path to) throws IOException {
       check(from);
       check(to);
-      return super.rename(from, to);
+      // Into a directory that is there already, the file goes below it.
+      java.nio.file.Path target = toNioPath(to);
+      java.nio.file.Path folder = Files.isDirectory(target) ? target : target.getParent();
+      boolean renamed = super.rename(from, to);
+      if (renamed) {
+        // The new name first: a power failure between the two leaves both, never none.
+        syncDirectory(target.getParent());
+        if (!folder.equals(target.getParent())) {
+          syncDirectory(folder);
+        }
+        java.nio.file.Path before = toNioPath(from).getParent();
+        if (before != null && !before.equals(folder)) {
+          syncDirectory(before);
+        }
+      }
+      return renamed;
     }
 
     @Override
@@ -173,8 +204,10 @@ public class SyncedLocalFileSystem extends LocalFileSystem {
         Progressable progress)
         throws IOException {
       check(path);
-      return super.createNonRecursive(
-          path, permission, overwrite, bufferSize, replication, blockSize, progress);
+      return synced(
+          path,
+          super.createNonRecursive(
+              path, permission, overwrite, bufferSize, replication, blockSize, progress));
     }
 
     @Override

@@ -217,6 +217,10 @@ def test_spark_formats_take_listed_options(home: Path, options: str) -> None:
         "jdbc:sqlite::memory:",
         "jdbc:sqlite:relative.db",
         "jdbc:sqlite:/tmp/x.db?enable_load_extension=true",
+        "jdbc:sqlite:/tmp/x.db?journal_mode=WAL;x=1",
+        "jdbc:sqlite:/tmp/x.db?journal_mode=off",
+        "jdbc:sqlite:/tmp/x.db?busy_timeout=1;enable_load_extension=true",
+        "jdbc:sqlite:/tmp/x.db?journal_mode",
     ],
 )
 def test_sqlite_catalogs_are_plain_paths(home: Path, uri: str) -> None:
@@ -225,6 +229,23 @@ def test_sqlite_catalogs_are_plain_paths(home: Path, uri: str) -> None:
         f"catalog.type = 'jdbc', catalog.uri = '{uri}', warehouse.path = 's3://b/x')"
     )
     assert "SQLite" in refuse(home, text, allow=("/",)).message
+
+
+@pytest.mark.parametrize(
+    "uri", ["file:///etc/passwd", "/etc/passwd", "ftp://h/x", "http:", "http:///x"]
+)
+def test_rest_catalogs_are_on_the_web(home: Path, uri: str) -> None:
+    source = (
+        "CREATE SOURCE s (a INT) WITH (connector = 'iceberg', table.name = 't', "
+        f"catalog.type = 'rest', catalog.uri = '{uri}')"
+    )
+    connector = (
+        "CREATE CONNECTOR c WITH (connector.class = 'org.apache.iceberg.connect.IcebergSinkConnector', "
+        "topics = 't', bootstrap.servers = 'b:1', iceberg.tables = 'db.t', iceberg.catalog.type = 'rest', "
+        f"iceberg.catalog.uri = '{uri}')"
+    )
+    for text in (source, connector):
+        assert "http:// or https://" in refuse(home, text, allow=("/",)).message
 
 
 @pytest.mark.parametrize("warehouse", ["http://host/x", "jar:file:/x!/y", "ftp:/x", "gs://b/x"])

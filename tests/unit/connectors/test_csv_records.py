@@ -29,8 +29,9 @@ def read(data: bytes, *names: str, header: bool = False, chunk: int | None = Non
         files_read.CHUNK = before
     decoder = CsvDecoder(tuple(FieldSpec(n, t.VARCHAR) for n in names))
     result: list[Row] = []
-    for _, payloads in found:
-        decoded = decoder.decode(payloads)
+    for _, payloads, written in found:
+        headers = pa.repeat(pa.scalar(written, pa.binary()), len(payloads))
+        decoded = decoder.decode_below(headers, payloads)
         rows = list(zip(*(c.to_pylist() for c in decoded.columns), strict=True))
         errors = decoded.errors.to_pylist() if decoded.errors is not None else [None] * len(rows)
         result += [e or row for row, e in zip(rows, errors, strict=True)]
@@ -50,6 +51,49 @@ def test_a_stray_quote_costs_one_line() -> None:
     assert read(b'a,b\n"x\n1,2\n3,"4"\n', "a", "b", header=True) == [
         not_closed, ("1", "2"), ("3", "4"),
     ]  # fmt: skip
+
+
+NAMES_NONE = (
+    "the header line of the file names none of the columns: "
+    "a file without a header needs without_header = 'true'"
+)
+NO_HEADER = "the header line of the file is not valid: more than one record"
+
+
+@pytest.mark.parametrize("chunk", [1, 3, 7, None])
+@pytest.mark.parametrize(
+    ("data", "rows"),
+    [
+        (b"1,2,3\n4,5,6\n", [NAMES_NONE] * 2),
+        (b"x,y,z\n1,2,3\n", [NAMES_NONE] * 2),
+        (b"x,y,z\n", [NAMES_NONE]),
+        (b"a,b,c\r1,2,3\r4,5,6\r", [NO_HEADER]),
+        (b"a,b,c\r1,2,3\n4,5,6\n", [NO_HEADER] * 2),
+        (b"x,B,z\n1,2,3\n", [(None, "2", None)]),
+        (b'c,b,a\n1,"x\n\xff\xffboo",3\n', ["the payload is not UTF-8"]),
+        (b'a,b,c\n1,"x\n\xff\xffboo",3\n', ["the payload is not UTF-8"]),
+        (b"c,b,a\n1,2\n4,5,6\n", ["2 fields where the header has 3", ("6", "5", "4")]),
+    ],
+)
+def test_headers(data: bytes, rows: list[Row], chunk: int | None) -> None:
+    assert read(data, "a", "b", "c", header=True, chunk=chunk) == rows
+
+
+def test_records_of_several_files_have_their_own_headers() -> None:
+    decoder = CsvDecoder((FieldSpec("a", t.INTEGER), FieldSpec("b", t.VARCHAR)), headed=True)
+    headers = [b"b,a", b"b,a", b"x,a,b", None, b"x,y", b"b,a"]
+    records = [b"x,1", b'"y,z",2', b"-,3,w", b"4,v", b"5,u", b"t,no"]
+    found = decoder.decode_below(pa.array(headers, pa.binary()), pa.array(records, pa.binary()))
+    assert list(zip(*(c.to_pylist() for c in found.columns), strict=True)) == [
+        (1, "x"), (2, "y,z"), (3, "w"), (4, "v"), (None, None), (None, None),
+    ]  # fmt: skip
+    assert found.errors is not None
+    assert found.errors.to_pylist() == [
+        *[None] * 4, NAMES_NONE, "a: 'no' is not a valid integer",
+    ]  # fmt: skip
+    many = pa.repeat(pa.scalar(b"-,7,w", pa.binary()), 1000)
+    found = decoder.decode_below(pa.repeat(pa.scalar(b"x,a,b", pa.binary()), 1000), many)
+    assert found.columns[0].to_pylist() == [7] * 1000
 
 
 def test_line_breaks_between_quotes_stay_as_they_are() -> None:
@@ -192,7 +236,7 @@ def test_random_text_does_not_depend_on_chunks(seed: int) -> None:
         assert read(data, *names, header=header, chunk=chunk) == whole
     layout = files_read.CsvLayout(",", names, False)
     found = list(files_read._csv_records(io.BytesIO(data), layout))
-    kept = b"".join(r for _, records in found for r in records.to_pylist())
+    kept = b"".join(r for _, records, _ in found for r in records.to_pylist())
     assert sorted(kept.translate(None, b"\r\n")) == sorted(data.translate(None, b"\r\n"))
 
 

@@ -76,7 +76,7 @@ def test_rest() -> None:
         "warehouse": "wh",
     }
     assert not needs_aws(given)
-    on_s3 = catalog(catalog__type="rest", catalog__uri="u", s3__path__style__access="true")
+    on_s3 = catalog(catalog__type="rest", catalog__uri="http://u", s3__path__style__access="true")
     assert needs_aws(on_s3)
     assert catalog_properties(on_s3)["s3.path-style-access"] == "true"
 

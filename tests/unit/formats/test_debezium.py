@@ -247,7 +247,7 @@ def test_unavailable(type: t.Type, value: Any) -> None:
 
 def test_unavailable_is_a_whole_value() -> None:
     fields = (ID, NAME, FieldSpec("a", t.array(t.VARCHAR)))
-    near = {"id": 1, "name": PLACEHOLDER + "!", "a": [PLACEHOLDER, "x"]}
+    near = {"id": 1, "name": PLACEHOLDER + "!", "a": [f"{PLACEHOLDER} x", "x"]}
     assert told(run(DebeziumDecoder(fields), [(None, event("u", None, near))])) == [
         (0, 1, *near.values())
     ]
@@ -267,6 +267,13 @@ def test_unavailable_is_a_whole_value() -> None:
         (t.array(t.struct(("x", t.VARCHAR))), [{"x": "a"}, {"x": PLACEHOLDER}]),
         (t.struct(("b", t.BYTEA)), {"b": base64.b64encode(PLACEHOLDER.encode()).decode()}),
         (t.array(t.array(t.INTEGER)), list(PLACEHOLDER.encode())),
+        (t.array(t.VARCHAR), ["a", PLACEHOLDER]),
+        (t.array(t.BYTEA), ["YQ==", base64.b64encode(PLACEHOLDER.encode()).decode()]),
+        (t.map_of(t.VARCHAR, t.VARCHAR), {"k": PLACEHOLDER}),
+        (t.map_of(t.VARCHAR, t.VARCHAR), {"a": "b", PLACEHOLDER: "c"}),
+        (t.map_of(t.VARCHAR, t.array(t.VARCHAR)), {"a": ["b", PLACEHOLDER]}),
+        (t.struct(("m", t.map_of(t.VARCHAR, t.VARCHAR))), {"m": {"k": PLACEHOLDER}}),
+        (t.array(t.struct(("m", t.map_of(t.VARCHAR, t.VARCHAR)))), [{"m": {"k": PLACEHOLDER}}]),
     ],
     ids=str,
 )

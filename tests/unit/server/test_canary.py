@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import re
+import urllib.parse
 from collections.abc import Iterator
 from pathlib import Path
 
 import psycopg
 import pytest
 
-from icestream.catalog.objects import Connector, Sink, Source
+from icestream.catalog.objects import Connector, Object, Sink, Source
 from icestream.config import Home
 from icestream.connectors.iceberg import catalog_spec
 from icestream.connectors.kafka_options import client_properties
@@ -20,7 +22,16 @@ from icestream.lake.catalogs import CatalogSpec
 from icestream.observe import status
 from icestream.observe.events import Events
 from icestream.runtime.failures import describe_error
-from icestream.secrecy import REDACTED, MaskingFormatter, is_secret_key, mask_secrets
+from icestream.secrecy import (
+    KNOWN,
+    PASSING,
+    REDACTED,
+    MaskingFormatter,
+    is_secret_key,
+    mask_secrets,
+    remember_secret,
+)
+from icestream.server.activity import shown_query
 from icestream.server.backend import Notice
 from icestream.server.failures import notice, response
 from icestream.server.listener import Listener
@@ -229,11 +240,206 @@ def test_spark_hides_every_secret_key(key: str) -> None:
         ("nothing = 'here' at http://host:80/x", "nothing = 'here' at http://host:80/x"),
         ("properties.sasl.password='<hidden>'", "properties.sasl.password='<hidden>'"),
         ("unexpected token: x = 1", "unexpected token: x = 1"),
+        ("a.password: values from a provider", "a.password: values from a provider"),
+        (f'password="abc\\"{CANARY}"', "password=<hidden>"),
+        (f"password=c{{n}}{CANARY}", "password=<hidden>"),
+        (f"password=ab;{CANARY}", "password=<hidden>"),
+        (f"password='it''s {CANARY}', a", "password=<hidden>, a"),
+        (f"secret=c'{CANARY} a", "secret=<hidden> a"),
+        (f"http://user:c@{CANARY}@host/a@b", "http://user:<hidden>@host/a@b"),
+        (f"postgres://u:c'{CANARY}@h", "postgres://u:<hidden>@h"),
+        (f'{{"s3.secret-access-key":"{CANARY}","a":1}}', '{"s3.secret-access-key":<hidden>,"a":1}'),
+        (f"{{'sasl.password': '{CANARY}'}}", "{'sasl.password': <hidden>}"),
+        (f"Map(a.token -> {CANARY}, b -> c)", "Map(a.token -> <hidden>, b -> c)"),
+        (f"sasl.password: {CANARY}\nnext", "sasl.password: <hidden>\nnext"),
+        (f"password = '{CANARY}'", "password = <hidden>"),
+        (f"X-Api-Key: {CANARY}", "X-Api-Key: <hidden>"),
+        (f"a: client_secret={CANARY}&b=c", "a: client_secret=<hidden>&b=c"),
+        (f"https://h/x?sig={CANARY}&sv=1", "https://h/x?sig=<hidden>&sv=1"),
+        (f"https://h/x?a=1&token={CANARY}", "https://h/x?a=1&token=<hidden>"),
+        (
+            f"-----BEGIN RSA PRIVATE KEY-----\n{CANARY}\n{CANARY}\n-----END RSA PRIVATE KEY-----\nx",
+            "<hidden>\nx",
+        ),
     ],
 )
 def test_messages_of_others_are_masked(text: str, masked: str) -> None:
     assert mask_secrets(text) == masked
     assert mask_secrets(masked) == masked
+
+
+HARD = f"c\"n'{{a}};r@y\\{CANARY} \n{CANARY}=%,&"
+
+
+@pytest.mark.parametrize(
+    "quoted",
+    [
+        HARD,
+        json.dumps({"k": HARD}),
+        json.dumps(json.dumps([HARD])),
+        repr(HARD),
+        HARD.replace("'", "''"),
+        json.dumps(HARD.replace("'", "''")),
+        HARD.replace("\\", "\\\\").replace('"', '\\"'),
+        urllib.parse.quote(HARD),
+        urllib.parse.quote(HARD, safe=""),
+        urllib.parse.quote_plus(HARD),
+        HARD.splitlines()[0],
+        HARD.splitlines()[1],
+    ],
+)
+def test_known_secrets_are_masked_in_any_text(quoted: str) -> None:
+    remember_secret(HARD)
+    shown = mask_secrets(f"the server said {quoted} and went away")
+    assert CANARY not in shown
+    assert shown.startswith("the server said ")
+    assert shown.endswith(" and went away")
+
+
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [
+        (JAAS.replace(CANARY, f'a\\"{CANARY}'), f'a"{CANARY}'),
+        (f"id:{CANARY}", CANARY),
+        (f"Bearer {CANARY}", CANARY),
+        (f"http://user:{CANARY}@host/x", CANARY),
+        (f"http://host/x?token={CANARY}", CANARY),
+    ],
+)
+def test_parts_of_values_that_are_secrets_are_known(value: str, told: str) -> None:
+    remember_secret(value)
+    assert CANARY not in mask_secrets(f"it was {told}")
+    assert mask_secrets("http://host/x") == "http://host/x"
+
+
+def test_values_that_are_in_every_text_are_not_looked_for() -> None:
+    for value in ("abc", "password", "other"):
+        remember_secret(value)
+    text = "another process has abc and password"
+    assert mask_secrets(text) == text
+    assert mask_secrets("it is other\\nother.") == "it is <hidden>\\n<hidden>."
+
+
+def test_names_of_objects_stay_in_the_status(tmp_path: Path) -> None:
+    remember_secret("orders")
+    found = status.Status(objects=[status.ObjectStatus("orders", "table", error="orders failed")])
+    status.write(Home.at(tmp_path), found)
+    (object,) = status.read(Home.at(tmp_path)).objects
+    assert (object.name, object.error) == ("orders", "<hidden> failed")
+
+
+def test_old_values_of_statements_make_room() -> None:
+    remember_secret(CANARY, keep=True)
+    for i in range(PASSING + 1):
+        remember_secret(f"value-{i:05}")
+    assert mask_secrets(f"{CANARY} value-00000 value-00001") == "<hidden> value-00000 <hidden>"
+
+
+WRITTEN = {
+    "number": ("918273645", "918273645"),
+    "negative": ("-918273645", "-918273645"),
+    "word": ("c4n4ryFz9", "c4n4ryfz9"),
+    "dotted": ("a.c4n4ryfz9", "a.c4n4ryfz9"),
+    "name": (f'"{CANARY}"', CANARY),
+    "escaped": (f"E'{CANARY}\\n2'", f"{CANARY}\n2"),
+    "dollar": (f"$${CANARY}'\"$$", f"{CANARY}'\""),
+    "tagged": (f"$x${CANARY}$x$", CANARY),
+    "hard": ("'" + HARD.replace("'", "''") + "'", HARD),
+    "commented": (f"/* a */ '{CANARY}' -- b\n", CANARY),
+    "with a variable": (f"'{CANARY}${{HOST}}'", f"{CANARY}example"),
+}
+
+
+@pytest.mark.parametrize("written", WRITTEN)
+@pytest.mark.parametrize(
+    ("text", "old"),
+    [
+        (STATEMENTS["source"], f"'{CANARY}'"),
+        (STATEMENTS["connector"].replace(f"'id:{CANARY}'", "THERE"), "THERE"),
+        (STATEMENTS["iceberg"].replace(f"catalog.token = '{CANARY}'", "catalog.token = THERE"), "THERE"),
+    ],
+)  # fmt: skip
+def test_a_secret_is_kept_apart_however_it_is_written(
+    text: str, old: str, written: str, tmp_path: Path, log: pytest.LogCaptureFixture
+) -> None:
+    value, meant = WRITTEN[written]
+    marks = ("c4n4ry", "918273645", CANARY)
+    with Engine(Home.at(tmp_path), env={"HOST": "example"}) as engine:
+        for statement in parse(text.replace(old, value), "x.sql", {"HOST": "example"}):
+            change = engine.catalog.examine(statement)
+            engine.catalog.learn(change)
+            engine._own()
+            engine.catalog.keep([change.object.name], engine.incarnation)
+        (object,) = engine.catalog
+        texts = [repr(object), engine.catalog.definition(object.name), *_told(seen(log, tmp_path))]
+        assert mask_secrets(f"it said {meant}.") == "it said <hidden>."
+    assert not [one[:400] for one in texts if any(mark in one.lower() for mark in marks)]
+    # The next process has the same value.
+    with Engine(Home.at(tmp_path), env={"HOST": "example"}) as engine:
+        (object,) = engine.catalog
+        assert meant in _values_of(object)
+
+
+def _told(found: Iterator[tuple[str, str]]) -> list[str]:
+    return [f"{where}: {content}" for where, content in found]
+
+
+def _values_of(object: Object) -> list[str]:
+    if isinstance(object, Connector):
+        return list((object.config.catalog or {}).values())
+    assert isinstance(object, Source)
+    return [str(value) for value in object.ingest.settings.values()]
+
+
+WRONG = [
+    f"CREATE SOURCE x (a INT) WITH ({KAFKA}, properties.sasl.passwort = '{CANARY}') {JSON}",
+    f"CREATE SOURCE x (a INT) WITH ({KAFKA}, s3.secert.key = '{CANARY}') {JSON}",
+    f"CREATE SOURCE x (a INT) WITH ({KAFKA}, properties.sasl.password /* a */ = /* b */ '{CANARY}' 5) {JSON}",
+    f"CREATE SOURCE x (a INT) WITH ({KAFKA}, properties.sasl.password -- a\n = '{CANARY}' 5) {JSON}",
+    f"CREATE SOURCE x (a INT) WITH ({KAFKA}, properties.sasl.password := '{CANARY}') {JSON}",
+    f"CREATE SOURCE x (a INT) WITH ({KAFKA}, properties.sasl.password : {CANARY}) {JSON}",
+    f"CREATE SOURCE x (a INT) WITH ({KAFKA}, properties.sasl.password = U&'{CANARY}') {JSON}",
+    f"CREATE SOURCE x (a INT) WITH ({KAFKA}, properties.sasl.password = N'{CANARY}') {JSON}",
+    f"CREATE SOURCE x (a INT) WITH ({KAFKA}, properties.sasl.password = X'{CANARY}') {JSON}",
+    f"CREATE SOURCE x (a INT) WITH ({KAFKA}, properties.sasl.password = a {CANARY}) {JSON}",
+    f"CREATE SOURCE x (a INT) WITH ({KAFKA}, properties.sasl.password = -{CANARY}) {JSON}",
+    f"CREATE SOURCE x (a INT) WITH ({KAFKA}, properties.sasl.password {CANARY}) {JSON}",
+    f'CREATE SOURCE x (a INT) WITH ({KAFKA}, properties.sasl.password = "{CANARY}" 5) {JSON}',
+    f"CREATE SOURCE x (a INT) WITH ({KAFKA}, topic = 'jdbc:a://h/db?user=u&password={CANARY}') {JSON}",
+    f"ALTER SINK x SET (properties.sasl.password = {CANARY}-9)",
+    f"CREATE SECRET x WITH (backend = 'meta') AS {CANARY}",
+    f"CREATE SECRET x WITH (backend = 'meta') AS\n\"{CANARY}\"",
+    f"CREATE SECRET IF NOT EXISTS x AS U&'{CANARY}'",
+    f"CREATE SECRET x FROM '{CANARY}'",
+    f"CREATE SECRET x {CANARY}",
+    f"CREATE SECRET '{CANARY}'",
+    f"ALTER SECRET x WITH (backend = 'meta') AS {CANARY}",
+    f"ALTER SECRET x TO '{CANARY}'",
+    f"SELECT 1; CREATE SECRET y AS {CANARY}",
+    f"CREAT SECRET y AS '{CANARY}'",
+]
+
+
+@pytest.mark.parametrize("text", WRONG)
+def test_a_wrong_statement_is_not_told_with_its_secret(text: str, tmp_path: Path) -> None:
+    with Engine(Home.at(tmp_path), env={}) as engine:
+        with pytest.raises(IcestreamError) as failed:
+            engine.execute(text, env={})
+        told = [*errors(failed.value), response(failed.value, text).decode("latin-1")]
+    KNOWN.clear()  # the list of statements has none that was resolved
+    told.append(shown_query(text))
+    word = CANARY.partition("-")[0]
+    assert not [one for one in told if word in one]
+
+
+def test_what_is_no_secret_is_shown() -> None:
+    text = "CREATE SOURCE x (a INT) WITH (topic = 't', a.password = SECRET s, b.token = '${T}') FORMAT PLAIN ENCODE JSON"
+    assert shown_query(text) == text
+    assert (
+        shown_query("SELECT token, 'a' FROM t WHERE x = 'b'")
+        == "SELECT token, 'a' FROM t WHERE x = 'b'"
+    )
+    assert shown_query("CREATE SECRET s WITH (backend = 'meta') AS '${T}'").endswith("AS '${T}'")
 
 
 def test_messages_are_masked_where_they_leave(
