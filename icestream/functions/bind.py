@@ -148,9 +148,13 @@ class Binder(Groups):
 
     def literal(self, node: exp.Expression) -> Expr:
         """A string (untyped until its place is known) or a number."""
-        return (
-            Literal(t.NULL, str(node.this)) if node.is_string else literals.number(str(node.this))
-        )
+        if node.is_string:
+            return Literal(t.NULL, str(node.this))
+        try:
+            return literals.number(str(node.this))
+        except SqlError as error:
+            place = self.place_of(node)
+            raise SqlError(error.message, place=place, code=error.code) from None
 
     def interval(self, node: exp.Expression) -> Expr:
         """INTERVAL '1 day', INTERVAL '5' MINUTE"""
@@ -164,7 +168,7 @@ class Binder(Groups):
             shown = f'"{text} {unit.name.lower()}"' if unit else f'"{text}"'
             message = error.message.replace(f'"{text}"', shown)
             raise SqlError(message, place=self.place_of(node), code=error.code) from None
-        if unit and not node.args.get("fraction_in_string"):
+        if unit:
             value = cut_interval(value, unit.name)
         return Literal(t.INTERVAL, value)
 
@@ -269,6 +273,10 @@ class Binder(Groups):
         """(a, b) = (c, d), column by column."""
         name = OPERATORS.get(type(node), "")
         left, right = node.this, node.expression
+        if isinstance(node, exp.Overlaps):
+            raise NotSupportedError(
+                "OVERLAPS", place=self.place_of(node), remedy="compare the ends: a < d AND c < b"
+            )
         if name not in ("=", "<>", "<", "<=", ">", ">="):
             return self.call(name, [self.visit(left), self.visit(right)], node)
         if len(left.expressions) != len(right.expressions):

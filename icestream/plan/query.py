@@ -144,7 +144,9 @@ def _with(tree: exp.Expression, ctx: Context) -> Context:
     for cte in with_.expressions:
         if cte.alias in seen:
             raise SqlError(
-                f'WITH query name "{cte.alias}" specified more than once', place=ctx.place_of(cte)
+                f'WITH query name "{cte.alias}" specified more than once',
+                place=ctx.place_of(cte),
+                code="42712",
             )
         seen.add(cte.alias)
         ctx = replace(ctx, ctes={**ctx.ctes, cte.alias: _shared(cte, ctx)})
