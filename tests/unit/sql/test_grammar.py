@@ -141,6 +141,13 @@ def test_strings_that_are_no_text(literal: str, code: str) -> None:
     assert caught.value.place is not None
 
 
+@pytest.mark.parametrize("text", ["'a\0'", "$$\0$$", 'x AS "\0"', "'\ud83d'", "N'\0'", "1 -- \0"])
+def test_no_text_has_a_nul_or_half_a_letter(text: str) -> None:
+    with pytest.raises(SqlError) as caught:
+        parse(f"SELECT {text}", env={})
+    assert caught.value.code == "22021"
+
+
 @pytest.mark.parametrize(
     "text",
     [
