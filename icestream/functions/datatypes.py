@@ -21,6 +21,12 @@ _WITH_SECONDS = (_D.TIME, _D.INTERVAL)
 """Types whose fractions of a second are never rounded."""
 
 
+def scalar_type(node: exp.Expression) -> Type | None:
+    """The type, if it is one that is only named: then no place for an error is needed."""
+    is_plain = isinstance(node, exp.DataType) and not node.expressions
+    return _SCALARS.get(node.this) if is_plain else None
+
+
 def bind_type(node: exp.Expression, place: Place | None = None) -> Type:
     """The type, or an error that names it."""
     if not isinstance(node, exp.DataType):

@@ -366,6 +366,7 @@ def direction(tree: exp.Expression) -> tuple[bool, bool]:
 
 def ordinal(tree: exp.Expression, count: int, what: str, ctx: Context) -> int | None:
     """The index that a bare number names in a select list of `count` items."""
+    tree = tree.unnest()  # brackets around a number change nothing
     if not isinstance(tree, exp.Literal):
         return None
     if tree.is_string or not tree.name.isdigit():

@@ -40,6 +40,11 @@ _PREFIX: dict[Any, type[exp.Expr]] = {
     TokenType.PIPE_SLASH: exp.Sqrt, TokenType.DPIPE_SLASH: exp.Cbrt,
 }  # fmt: skip
 _LITERALS = frozenset({TokenType.NUMBER, TokenType.STRING})
+_DATES = {
+    TokenType.DATE: exp.DataType.Type.DATE,
+    TokenType.TIMESTAMP: exp.DataType.Type.TIMESTAMP,
+    TokenType.TIMESTAMPTZ: exp.DataType.Type.TIMESTAMPTZ,
+}
 _ITEM_ENDS = frozenset({TokenType.COMMA, TokenType.R_PAREN, TokenType.R_BRACKET})
 
 
@@ -93,13 +98,19 @@ class Dialect(RisingWave):  # type: ignore[misc]
 
         def _parse_disjunction(self) -> Any:
             """A literal that is all of a list's item is taken as it is: lists may have 100,000 of them."""
-            if (
-                self._curr.token_type in _LITERALS
-                and self._next
-                and self._next.token_type in _ITEM_ENDS
-            ):
+            kind, tokens, at = self._curr.token_type, self._tokens, self._index
+            if kind in _LITERALS and self._next and self._next.token_type in _ITEM_ENDS:
                 interrupts.check()
                 return self._parse_primary()
+            if (kind == TokenType.DASH or kind in _DATES) and at + 2 < len(tokens):
+                literal, end = tokens[at + 1].token_type, tokens[at + 2].token_type
+                if kind == TokenType.DASH and literal == TokenType.NUMBER and end in _ITEM_ENDS:
+                    self._advance()
+                    return exp.Neg(this=self._parse_primary())
+                if kind in _DATES and literal == TokenType.STRING and end in _ITEM_ENDS:
+                    self._advance()
+                    text, type = self._parse_primary(), exp.DataType(this=_DATES[kind])
+                    return exp.Cast(this=text, to=type)
             return super()._parse_disjunction()
 
         def _parse_bitwise(self) -> Any:

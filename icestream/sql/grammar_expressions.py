@@ -182,6 +182,8 @@ class Expressions(Calls):
             at = self.at
             if words[at] in LITERALS and words[at + 1] in (",", end):
                 self.at += 1  # lists may have 100,000 of them
+            elif words[at] == "-" and words[at + 1] == NUMBER and words[at + 2] in (",", end):
+                self.at += 2
             elif default and words[at] == "DEFAULT":
                 raise NotYet(at, "DEFAULT as a value")
             else:

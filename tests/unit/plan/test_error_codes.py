@@ -21,6 +21,7 @@ CODES = [
     ("SELECT id FROM orders ORDER BY 2", "42P10"),
     (f"SELECT id FROM orders ORDER BY {DIGITS}", "42P10"),
     ("SELECT id FROM orders GROUP BY 5", "42P10"),
+    ("SELECT id FROM orders ORDER BY (2)", "42P10"),
     ("SELECT id FROM orders UNION SELECT 2 ORDER BY 2", "42P10"),
     ("WITH a AS (SELECT 1), a AS (SELECT 2) SELECT 1", "42712"),
     ("SELECT 1 FROM orders, orders", "42712"),
