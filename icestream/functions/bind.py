@@ -16,7 +16,7 @@ from icestream.errors import NotSupportedError, SqlError, did_you_mean
 from icestream.functions import literals
 from icestream.functions.coercion import common_type, describe, numeric_result
 from icestream.functions.conversions import PlaceOf, result_type
-from icestream.functions.datatypes import bind_type, length_of, written
+from icestream.functions.datatypes import bind_type, length_of, scalar_type, written
 from icestream.functions.expressions import (
     Call,
     Case,
@@ -42,6 +42,8 @@ from icestream.types import ArrayType, MapType, StructType, Type
 Subquery = Callable[[exp.Expression], Expr]
 
 _COLLATIONS = ("c", "posix", "default", "ucs_basic", "c.utf8", "c.utf-8")
+_MAX_ROWS = 2000
+"""Rows of (a, b) IN (…): each is a condition of its own."""
 _QUANTIFIED = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.Like, exp.ILike)
 
 
@@ -149,9 +151,13 @@ class Binder(Groups):
 
     def literal(self, node: exp.Expression) -> Expr:
         """A string (untyped until its place is known) or a number."""
-        return (
-            Literal(t.NULL, str(node.this)) if node.is_string else literals.number(str(node.this))
-        )
+        if node.is_string:
+            return Literal(t.NULL, str(node.this))
+        try:
+            return literals.number(str(node.this))
+        except SqlError as error:
+            place = self.place_of(node)
+            raise SqlError(error.message, place=place, code=error.code) from None
 
     def interval(self, node: exp.Expression) -> Expr:
         """INTERVAL '1 day', INTERVAL '5' MINUTE"""
@@ -165,7 +171,7 @@ class Binder(Groups):
             shown = f'"{text} {unit.name.lower()}"' if unit else f'"{text}"'
             message = error.message.replace(f'"{text}"', shown)
             raise SqlError(message, place=self.place_of(node), code=error.code) from None
-        if unit and not node.args.get("fraction_in_string"):
+        if unit:
             value = cut_interval(value, unit.name)
         return Literal(t.INTERVAL, value)
 
@@ -181,7 +187,7 @@ class Binder(Groups):
         """x::type"""
         if isinstance(node.this, exp.IntDiv):  # how sqlglot reads div(a, b)
             return self.visit(node.this)
-        target = bind_type(node.args["to"], self.place_of(node))
+        target = scalar_type(node.args["to"]) or bind_type(node.args["to"], self.place_of(node))
         arg, length = self.visit(node.this), length_of(node.args["to"])
         if isinstance(arg, Literal) and arg.type == t.NULL:
             adapted = self.adapt(arg, target, node)
@@ -257,11 +263,19 @@ class Binder(Groups):
             return self.ask_subquery(node)
         items = node.expressions
         if isinstance(node.this, exp.Tuple):
+            if len(items) > _MAX_ROWS:
+                raise SqlError(
+                    f"the statement is too complex: more than {_MAX_ROWS} rows in IN",
+                    place=self.place_of(node.this),
+                    remedy="write (a, b) IN (SELECT * FROM (VALUES …) AS v)",
+                    code="54001",
+                )
             tests = [self.rows(exp.EQ(this=node.this.copy(), expression=i.copy())) for i in items]
-            out = tests[0]
-            for test in tests[1:]:
-                out = self.call("or", [out, test], node)
-            return out
+            while len(tests) > 1:  # pairs of pairs: a chain would be nested as deeply as it is long
+                pairs = zip(tests[::2], tests[1::2], strict=False)
+                rest = tests[-1:] if len(tests) % 2 else []
+                tests = [self.call("or", pair, node) for pair in pairs] + rest
+            return tests[0]
         exprs = [self.visit(n) for n in (node.this, *items)]
         types = [e.type for e in exprs]
         if common_type(types) is None:
@@ -274,6 +288,10 @@ class Binder(Groups):
         """(a, b) = (c, d), column by column."""
         name = OPERATORS.get(type(node), "")
         left, right = node.this, node.expression
+        if isinstance(node, exp.Overlaps):
+            raise NotSupportedError(
+                "OVERLAPS", place=self.place_of(node), remedy="compare the ends: a < d AND c < b"
+            )
         if name not in ("=", "<>", "<", "<=", ">", ">="):
             return self.call(name, [self.visit(left), self.visit(right)], node)
         if len(left.expressions) != len(right.expressions):

@@ -303,10 +303,15 @@ def _struct_text(x: str, source: StructType) -> str:
     return f.let(x, whole)
 
 
+_EPOCH = "946684800000000L"
+"""2000-01-01 in microseconds."""
+
+
 def round_seconds(x: str, target: Type, digits: int) -> str:
     """timestamp(n): the fraction rounded to n digits."""
     step = 10 ** max(0, 6 - digits)
     if step == 1:
         return x
-    rounded = f"CAST(round({f.micros(x)} / {step}BD) AS BIGINT) * {step}"
+    # Halves are rounded away from PostgreSQL's year zero: those before 2000 go down.
+    rounded = f"CAST(round(({f.micros(x)} - {_EPOCH}) / {step}BD) AS BIGINT) * {step} + {_EPOCH}"
     return f"CAST(timestamp_micros({rounded}) AS {spark_type(target)})"

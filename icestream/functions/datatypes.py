@@ -17,6 +17,14 @@ _SCALARS: dict[exp.DataType.Type, Type] = {
     _D.TIMESTAMPTZ: t.TIMESTAMPTZ, _D.TIMESTAMPLTZ: t.TIMESTAMPTZ, _D.INTERVAL: t.INTERVAL,
     _D.JSONB: t.JSONB, _D.JSON: t.JSONB,
 }  # fmt: skip
+_WITH_SECONDS = (_D.TIME, _D.INTERVAL)
+"""Types whose fractions of a second are never rounded."""
+
+
+def scalar_type(node: exp.Expression) -> Type | None:
+    """The type, if it is one that is only named: then no place for an error is needed."""
+    is_plain = isinstance(node, exp.DataType) and not node.expressions
+    return _SCALARS.get(node.this) if is_plain else None
 
 
 def bind_type(node: exp.Expression, place: Place | None = None) -> Type:
@@ -39,7 +47,12 @@ def bind_type(node: exp.Expression, place: Place | None = None) -> Type:
         return t.map_of(bind_type(params[0], place), bind_type(params[1], place))
     if kind == _D.STRUCT:
         return t.struct(*((_name(p.this), bind_type(p.args["kind"], place)) for p in params))
+    if kind in (_D.FLOAT, _D.DOUBLE) and params:
+        return _float(_size(params[0], place), place)
     if kind in _SCALARS:
+        if params and kind in _WITH_SECONDS and _size(params[0], place) != 6:
+            what = f"{kind.value.lower()} with another precision than 6"
+            raise NotSupportedError(what, place=place, remedy=f"write {kind.value.lower()}")
         return _SCALARS[kind]
     name = str(node.args.get("kind") or getattr(kind, "value", kind)).strip('"').lower()
     if known := t.scalar(name):
@@ -52,6 +65,14 @@ def bind_type(node: exp.Expression, place: Place | None = None) -> Type:
         )
     remedy = "use varchar: it holds the text of a uuid" if name == "uuid" else None
     raise NotSupportedError(f"type {name}", place=place, remedy=remedy)
+
+
+def _float(digits: int, place: Place | None) -> Type:
+    """float(n), by its binary digits"""
+    if not 1 <= digits <= 53:
+        wrong = "at least 1 bit" if digits < 1 else "less than 54 bits"
+        raise SqlError(f"precision for type float must be {wrong}", place=place, code="22023")
+    return t.REAL if digits <= 24 else t.DOUBLE
 
 
 def length_of(node: exp.Expression) -> int | None:

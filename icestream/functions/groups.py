@@ -88,6 +88,13 @@ class Groups(Conversions):
                 )
         function, coerced = self.resolve(REGISTRY[name], name, bound, node)
         sorts = tuple(self.sort(o) for o in order)
+        for sort, written_sort in zip(sorts, order, strict=True):
+            if distinct and sort.expr not in (*bound, *coerced):
+                raise SqlError(
+                    "in an aggregate with DISTINCT, ORDER BY expressions must appear in argument list",
+                    place=self.place_of(written_sort),
+                    code="42P10",
+                )
         return AggregateCall(
             result_type(function, coerced), function, coerced, distinct, None, sorts
         )
@@ -133,12 +140,7 @@ class Groups(Conversions):
 
     def window(self, node: exp.Expression) -> Expr:
         """function OVER (…)"""
-        name = node.args.get("alias")
-        definition: exp.Expression = node
-        if name is not None:
-            if identifier(name) not in self.windows:
-                raise SqlError(f'window "{name.name}" does not exist', place=self.place_of(node))
-            definition = self.windows[identifier(name)]
+        definition = self.definition(node, list(self.windows))
         inner, ignore_nulls = node.this, False
         if isinstance(inner, exp.IgnoreNulls | exp.RespectNulls):
             inner, ignore_nulls = inner.this, isinstance(inner, exp.IgnoreNulls)
@@ -151,6 +153,31 @@ class Groups(Conversions):
         if order and (gap := order.args.get("session")) is not None:
             frame = self.session(gap, sorts, call)
         return WindowCall(call.type, call, partition, sorts, frame, ignore_nulls)
+
+    def definition(self, node: exp.Expression, known: Sequence[str]) -> exp.Expression:
+        """A window with what it takes over from the one that it names, which is one of the known."""
+        if (alias := node.args.get("alias")) is None:
+            return node
+        name, place = identifier(alias), self.place_of(alias)
+        if name not in known:
+            message = f'window "{name}" does not exist'
+            raise SqlError(message, place=self.place_of(node), code="42704")
+        base = self.definition(self.windows[name], known[: known.index(name)])
+        added = {k: node.args[k] for k in ("partition_by", "order", "spec") if node.args.get(k)}
+        if not added:
+            return base
+        if "partition_by" in added:
+            message = f'cannot override PARTITION BY clause of window "{name}"'
+        elif "order" in added and base.args.get("order"):
+            message = f'cannot override ORDER BY clause of window "{name}"'
+        elif base.args.get("spec"):
+            message = f'cannot copy window "{name}" because it has a frame clause'
+        else:
+            given = {k: base.args.get(k) for k in ("partition_by", "order")} | added
+            made = exp.Window()
+            made.args.update(given)  # not set(): the trees stay where they are
+            return made
+        raise SqlError(message, place=place, code="42P20")
 
     def window_call(self, node: exp.Expression) -> Expr:
         """What stands before OVER."""

@@ -15,6 +15,8 @@ from icestream.types import Type
 
 DIGITS = 38
 """The digits that the largest numeric has."""
+_EXPONENT_DIGITS = 9
+"""More than any number has, and few enough for Decimal."""
 _PLAIN_NUMBER = r"[+-]?(?:[0-9]{1,38}\.?[0-9]{0,38}|\.[0-9]{1,38})"
 PLACEHOLDER = f"\x01{uuid.uuid4().hex}$"
 """Begins the text that stands for a parameter while its type is looked for. No client can write it."""
@@ -22,16 +24,19 @@ PLACEHOLDER = f"\x01{uuid.uuid4().hex}$"
 
 def number(text: str) -> Literal:
     """A number as written: integer, bigint or numeric, the smallest that holds it; else double precision."""
-    if text.isdigit():
+    if text.isdigit() and len(text.lstrip("0")) <= DIGITS:
         whole = int(text)
         if whole < 2**31:
             return Literal(t.INTEGER, whole)
         if whole < 2**63:
             return Literal(t.BIGINT, whole)
+    shown = text if len(text) <= 40 else f"{text[:20]}…"
+    if len(text.lower().partition("e")[2].lstrip("+-0")) > _EXPONENT_DIGITS:
+        raise SqlError(f"{shown} is out of range for type double precision", code="22003")
     value = Decimal(text)
     if value and not -DIGITS <= value.adjusted() < DIGITS:
         if float(text) in (0, math.inf):
-            raise SqlError(f"{text} is out of range for type double precision", code="22003")
+            raise SqlError(f"{shown} is out of range for type double precision", code="22003")
         return Literal(t.DOUBLE, float(text))
     room = DIGITS - max(0, value.adjusted() + 1)
     if -int(value.as_tuple().exponent) > room:

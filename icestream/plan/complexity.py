@@ -6,7 +6,7 @@ Plans share such inputs, so that their size is known at once, while everything t
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from icestream.errors import Place, SqlError
@@ -17,12 +17,12 @@ MAX_NODES = 5_000
 STATEMENT_TOO_COMPLEX = "54001"
 
 
-def check_size(node: Node, place: Place | None = None) -> None:
-    """Raise if a plan is too large to be planned within seconds."""
+def check_size(node: Node, place: Callable[[], Place | None] = lambda: None) -> None:
+    """Raise if a plan is too large to be planned within seconds. `place` says where, if it is asked."""
     if node.node_count > MAX_NODES:
         raise SqlError(
             f"the statement is too complex: its plan has more than {MAX_NODES} nodes",
-            place=place,
+            place=place(),
             remedy="a view or WITH query counts for every use: store it as a MATERIALIZED VIEW",
             code=STATEMENT_TOO_COMPLEX,
         )

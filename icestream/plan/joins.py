@@ -104,6 +104,7 @@ def refuse_twice(left: Source, right: Source, ctx: Context, at: exp.Expression) 
                 f'table name "{entry.qualifier}" specified more than once',
                 place=ctx.place_of(at),
                 remedy="give one of them another name with AS",
+                code="42712",
             )
 
 

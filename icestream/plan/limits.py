@@ -35,7 +35,13 @@ def _number(tree: exp.Expression, what: str, ctx: Context) -> int | None:
     if isinstance(inner, exp.Null) or inner.sql().upper() in ("ALL", '"ALL"'):
         return None
     if isinstance(inner, exp.Neg) and isinstance(inner.this, exp.Literal):
-        raise SqlError(f"{what} must not be negative", place=ctx.place_of(tree))
-    if not (isinstance(inner, exp.Literal) and inner.name.isdigit()):
+        code = "2201W" if what == "LIMIT" else "2201X"
+        raise SqlError(f"{what} must not be negative", place=ctx.place_of(tree), code=code)
+    digits = inner.name if isinstance(inner, exp.Literal) else ""
+    if not (digits.isascii() and digits.isdigit()):
         raise NotSupportedError(f"a {what} that is not a constant", place=ctx.place_of(tree))
-    return int(inner.name)
+    if len(digits.lstrip("0")) > 19 or int(digits[-20:]) >= 2**63:
+        raise SqlError(
+            f"the {what} is out of range for type bigint", place=ctx.place_of(tree), code="22003"
+        )
+    return int(digits[-20:])

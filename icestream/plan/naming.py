@@ -5,6 +5,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from icestream import types as t
+from icestream.errors import SqlError
 from icestream.functions.bind import bind_type
 from icestream.functions.trees import OPERATORS, call_of
 from icestream.types import ArrayType, NumericType, Type
@@ -64,7 +65,10 @@ def _cast(tree: exp.Cast) -> tuple[str, int]:
     kind = tree.args["to"]
     if isinstance(kind, exp.DataType) and kind.this == exp.DataType.Type.TEXT:
         return "text", 1
-    return type_name(bind_type(kind)), 1
+    try:
+        return type_name(bind_type(kind)), 1
+    except SqlError:  # raised again where the type is bound, with its place
+        return NAMELESS, 1
 
 
 def _subquery(tree: exp.Expression) -> tuple[str, int]:

@@ -14,7 +14,7 @@ from sqlglot import exp
 from icestream import types as t
 from icestream.errors import NotSupportedError, SqlError, did_you_mean
 from icestream.functions.coercion import common_type, describe
-from icestream.functions.expressions import ColumnRef, Expr, Sort
+from icestream.functions.expressions import ColumnRef, Expr, Literal, Sort
 from icestream.plan.calls import binder_of
 from icestream.plan.clauses import refuse
 from icestream.plan.complexity import bounded_depth, check_size
@@ -109,7 +109,7 @@ def _typed(tree: exp.Expression, ctx: Context) -> Output:
 def _query(tree: exp.Expression, ctx: Context) -> Output:
     """A query at any level. Columns of untyped literals may still be of unknown type."""
     found = _bind(tree, _with(tree, ctx))
-    check_size(found.node, ctx.place_of(tree))
+    check_size(found.node, lambda: ctx.place_of(tree))
     return found
 
 
@@ -144,7 +144,9 @@ def _with(tree: exp.Expression, ctx: Context) -> Context:
     for cte in with_.expressions:
         if cte.alias in seen:
             raise SqlError(
-                f'WITH query name "{cte.alias}" specified more than once', place=ctx.place_of(cte)
+                f'WITH query name "{cte.alias}" specified more than once',
+                place=ctx.place_of(cte),
+                code="42712",
             )
         seen.add(cte.alias)
         ctx = replace(ctx, ctes={**ctx.ctes, cte.alias: _shared(cte, ctx)})
@@ -237,7 +239,8 @@ def _cells(tree: exp.Values, ctx: Context) -> list[list[Cell]]:
     binder = binder_of(FromScope(outer=ctx.outer), ctx.place_of)
     found = [[(binder.visit(x), x) for x in row] for row in rows]
     for expr, at in (cell for row in found for cell in row):
-        refuse(expr, "VALUES", at, ctx)
+        if not isinstance(expr, Literal):  # there may be 100,000 of them
+            refuse(expr, "VALUES", at, ctx)
     return found
 
 

@@ -89,7 +89,15 @@ class _Select:
     chosen: list[Chosen] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        windows = {w.this.name: w for w in self.tree.args.get("windows") or ()}
+        windows: dict[str, exp.Expression] = {}
+        for window in self.tree.args.get("windows") or ():
+            if window.this.name in windows:
+                raise SqlError(
+                    f'window "{window.this.name}" is already defined',
+                    place=self.ctx.place_of(window),
+                    code="42P20",
+                )
+            windows[window.this.name] = window
         self.values = Subqueries(self.ctx, self.scope, windows)
 
     def bind(self, node: Node) -> Output:
@@ -358,14 +366,17 @@ def direction(tree: exp.Expression) -> tuple[bool, bool]:
 
 def ordinal(tree: exp.Expression, count: int, what: str, ctx: Context) -> int | None:
     """The index that a bare number names in a select list of `count` items."""
+    tree = tree.unnest()  # brackets around a number change nothing
     if not isinstance(tree, exp.Literal):
         return None
     if tree.is_string or not tree.name.isdigit():
         raise SqlError(f"non-integer constant in {what}", place=ctx.place_of(tree))
-    index = int(tree.name) - 1
-    if not 0 <= index < count:
+    index = int(tree.name[:9]) - 1
+    if not 0 <= index < count or len(tree.name) > 9:
         raise SqlError(
-            f"{what} position {tree.name} is not in select list", place=ctx.place_of(tree)
+            f"{what} position {tree.name[:9]} is not in select list",
+            place=ctx.place_of(tree),
+            code="42P10",
         )
     return index
 

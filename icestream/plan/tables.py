@@ -5,6 +5,8 @@ Out come a plan and the scope of its columns.
 
 from __future__ import annotations
 
+from functools import partial
+
 from sqlglot import exp
 
 from icestream.errors import NotSupportedError, SqlError
@@ -44,7 +46,7 @@ def bind_from(tree: exp.Expression, ctx: Context) -> Source:
         comma = not any(join.args.get(k) for k in ("side", "kind", "method", "on", "using"))
         if comma and not is_lateral(join.this):
             before, here = crossed(before, here, ctx, join), relation(join.this, ctx)
-            check_size(before.node, ctx.place_of(join))
+            check_size(before.node, partial(ctx.place_of, join))
         elif comma:
             before, here = None, _next(crossed(before, here, ctx, join), join, ctx)
         else:
@@ -59,7 +61,7 @@ def is_lateral(tree: exp.Expression) -> bool:
 
 def _next(left: Source, join: exp.Join, ctx: Context) -> Source:
     found = _join(left, join, ctx)
-    check_size(found.node, ctx.place_of(join))
+    check_size(found.node, partial(ctx.place_of, join))
     return found
 
 
@@ -145,11 +147,7 @@ def _named(tree: exp.Table, ctx: Context) -> Source:
 
 
 def _derived(tree: exp.Expression, ctx: Context) -> Source:
-    if isinstance(tree, exp.Values):
-        query = tree.copy()
-        query.set("alias", None)
-    else:
-        query = tree.this
+    query = tree if isinstance(tree, exp.Values) else tree.this
     return aliased(tree, renamed(ctx.bind(query, ctx), ctx), None, ctx)
 
 

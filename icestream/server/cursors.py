@@ -145,7 +145,7 @@ class Cursors:
         if cursor is None:
             raise _missing(fetched["name"])
         count = fetched["count"]
-        limit = None if (fetched["all"] or "") else int(count) if count else 1
+        limit = None if (fetched["all"] or "") else int(count[:18]) if count else 1
         try:
             timeout = seconds(fetched["timeout"] or "0")
         except ValueError:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from sqlglot import exp
 
 from icestream.errors import Place, SqlError
-from icestream.sql.cursor import RESERVED
+from icestream.sql.keywords import RESERVED
 from icestream.sql.parser import parse
 from icestream.sql.source import Source
 from icestream.sql.statements import Name, Option, Query, Statement

@@ -55,6 +55,10 @@ def update(cursor: Cursor) -> Update:
         if column in assignments:
             raise SqlError(f"column {column} is set twice", place=place)
         cursor.expect("=")
+        if cursor.at("DEFAULT"):
+            raise NotSupportedError(
+                "UPDATE … SET column = DEFAULT", place=cursor.place(), remedy="write its value"
+            )
         stops = ((",",), ("WHERE",), ("FROM",), _RETURNING)
         assignments[column] = expression(cursor, "a value", *stops)
         if not cursor.accept(","):

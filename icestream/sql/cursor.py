@@ -12,24 +12,12 @@ from typing import NoReturn
 from icestream import interrupts
 from icestream.errors import NotSupportedError, Place, SqlError, did_you_mean
 from icestream.secrecy import seems_secret_key
+from icestream.sql.keywords import RESERVED
 from icestream.sql.source import Source
 from icestream.sql.statements import Name
 from icestream.sql.tokens import Token, Tokens
 
-# PostgreSQL's reserved words: as the name of an object or column they must be quoted.
-RESERVED = frozenset({
-    "all", "analyse", "analyze", "and", "any", "array", "as", "asc", "asymmetric", "both",
-    "case", "cast", "check", "collate", "column", "constraint", "create", "current_catalog",
-    "current_date", "current_role", "current_time", "current_timestamp", "current_user",
-    "default", "deferrable", "desc", "distinct", "do", "else", "end", "except", "false",
-    "fetch", "for", "foreign", "from", "grant", "group", "having", "in", "initially",
-    "intersect", "into", "lateral", "leading", "limit", "localtime", "localtimestamp", "not",
-    "null", "offset", "on", "only", "or", "order", "placing", "primary", "references",
-    "returning", "select", "session_user", "some", "symmetric", "table", "then", "to",
-    "trailing", "true", "union", "unique", "user", "using", "variadic", "when", "where",
-    "window", "with",
-})  # fmt: skip
-
+_MAX_DIGITS = 18
 _OPENING = {"(", "["}
 _CLOSING = {")", "]"}
 
@@ -164,6 +152,8 @@ class Cursor:
         """A whole number."""
         if self.peek().kind != "number" or not self.peek().text.isdigit():
             self.fail(what)
+        if len(self.peek().text) > _MAX_DIGITS:
+            self.fail(f"{what} of at most {_MAX_DIGITS} digits")
         return int(self.next().text)
 
     def word(self, what: str, known: Iterable[str]) -> str:

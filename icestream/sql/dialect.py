@@ -19,7 +19,9 @@ from sqlglot.tokens import TokenType
 
 from icestream import interrupts
 
-_UNITS = ("SECOND", "MINUTE", "HOUR", "DAY", "MONTH", "YEAR")
+UNITS = ("SECOND", "MINUTE", "HOUR", "DAY", "MONTH", "YEAR")
+MORE_UNITS = ("WEEK", "MILLISECOND", "MICROSECOND", *(f"{unit}S" for unit in ("WEEK", *UNITS)))
+"""Names for PostgreSQL; here they are units of INTERVAL '1', as what is written means."""
 _TEMPLATE_MARKS = ("/*+", "{%", "%}", "{{+", "{{-", "+}}", "-}}", "{#", "#}")
 
 
@@ -38,6 +40,11 @@ _PREFIX: dict[Any, type[exp.Expr]] = {
     TokenType.PIPE_SLASH: exp.Sqrt, TokenType.DPIPE_SLASH: exp.Cbrt,
 }  # fmt: skip
 _LITERALS = frozenset({TokenType.NUMBER, TokenType.STRING})
+_DATES = {
+    TokenType.DATE: exp.DataType.Type.DATE,
+    TokenType.TIMESTAMP: exp.DataType.Type.TIMESTAMP,
+    TokenType.TIMESTAMPTZ: exp.DataType.Type.TIMESTAMPTZ,
+}
 _ITEM_ENDS = frozenset({TokenType.COMMA, TokenType.R_PAREN, TokenType.R_BRACKET})
 
 
@@ -91,13 +98,19 @@ class Dialect(RisingWave):  # type: ignore[misc]
 
         def _parse_disjunction(self) -> Any:
             """A literal that is all of a list's item is taken as it is: lists may have 100,000 of them."""
-            if (
-                self._curr.token_type in _LITERALS
-                and self._next
-                and self._next.token_type in _ITEM_ENDS
-            ):
+            kind, tokens, at = self._curr.token_type, self._tokens, self._index
+            if kind in _LITERALS and self._next and self._next.token_type in _ITEM_ENDS:
                 interrupts.check()
                 return self._parse_primary()
+            if (kind == TokenType.DASH or kind in _DATES) and at + 2 < len(tokens):
+                literal, end = tokens[at + 1].token_type, tokens[at + 2].token_type
+                if kind == TokenType.DASH and literal == TokenType.NUMBER and end in _ITEM_ENDS:
+                    self._advance()
+                    return exp.Neg(this=self._parse_primary())
+                if kind in _DATES and literal == TokenType.STRING and end in _ITEM_ENDS:
+                    self._advance()
+                    text, type = self._parse_primary(), exp.DataType(this=_DATES[kind])
+                    return exp.Cast(this=text, to=type)
             return super()._parse_disjunction()
 
         def _parse_bitwise(self) -> Any:
@@ -134,15 +147,46 @@ class Dialect(RisingWave):  # type: ignore[misc]
                 return None
             return super()._parse_types(*args, **kwargs)
 
-        def _parse_interval_span(self, this: Any, *args: Any, **kwargs: Any) -> Any:
-            """Keep the text of an interval literal whole: `interval '1 day 02:03:04'` is more than a day."""
-            before, whole = self._index, this.copy()
-            made = super()._parse_interval_span(this, *args, **kwargs)
-            if self._index == before and whole.is_string:
-                made.set("this", whole)
-                made.set("unit", None)
-                made.set("fraction_in_string", None)
-            return made
+        def _parse_interval(self, *args: Any, **kwargs: Any) -> Any:
+            """INTERVAL '1 day 02:03' [unit [TO unit]], the text kept whole; without a text it is a name."""
+            start = self._index
+            if not self._match(TokenType.INTERVAL):
+                return None
+            digits = self._parse_size()
+            if not self._match(TokenType.STRING, advance=False):
+                self._retreat(start)
+                return None
+            text = exp.Literal.string(self._curr.text)
+            text.meta["start"] = self._curr.start
+            self._advance()
+            unit = self._parse_interval_unit()
+            if not unit and self._match_texts(MORE_UNITS):
+                unit = exp.var(self._prev.text.upper())
+                return self.expression(exp.Interval(this=text, unit=unit))
+            if unit and self._match_text_seq("TO"):
+                last = self._parse_interval_unit() or self.raise_error("Expecting a unit")
+                unit = exp.IntervalSpan(this=unit, expression=last)
+            if unit and self._prev.text.upper() == "SECOND":
+                digits = digits or self._parse_size()
+            made = self.expression(exp.Interval(this=text, unit=unit))
+            if digits is None:
+                return made
+            size = exp.DataTypeParam(this=digits)
+            kind = exp.DataType(this=exp.DataType.Type.INTERVAL, expressions=[size])
+            return self.expression(exp.Cast(this=made, to=kind))
+
+        def _parse_interval_unit(self) -> Any:
+            return exp.var(self._prev.text.upper()) if self._match_texts(UNITS) else None
+
+        def _parse_size(self) -> Any:
+            """(n), or None"""
+            start = self._index
+            if self._match(TokenType.L_PAREN) and self._match(TokenType.NUMBER):
+                size = exp.Literal.number(self._prev.text)
+                if self._match(TokenType.R_PAREN):
+                    return size
+            self._retreat(start)
+            return None
 
         VERSION_PHRASES: ClassVar[dict[tuple[str, ...], str]] = {
             **RisingWave.Parser.VERSION_PHRASES,
@@ -154,7 +198,7 @@ class Dialect(RisingWave):  # type: ignore[misc]
             made = super()._parse_version()
             moment = made and made.args.get("expression")
             if isinstance(moment, exp.Sub) and moment.expression.is_string:
-                unit = self._match_texts(_UNITS) and exp.var(self._prev.text.upper())
+                unit = self._match_texts(UNITS) and exp.var(self._prev.text.upper())
                 moment.set("expression", exp.Interval(this=moment.expression, unit=unit or None))
             return made
 

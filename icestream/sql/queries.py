@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, NoReturn
 
 from sqlglot import exp
@@ -20,6 +21,7 @@ from sqlglot.tokens import TokenType
 from icestream.errors import NotSupportedError, SqlError
 from icestream.sql.cursor import Cursor
 from icestream.sql.dialect import Dialect
+from icestream.sql.grammar import check_item, check_query
 from icestream.sql.statements import Query
 from icestream.sql.syntax import skipped_argument
 from icestream.sql.tokens import Token
@@ -65,9 +67,14 @@ def query(cursor: Cursor, *stops: tuple[str, ...]) -> Query:
         cursor.fail("a query (SELECT, VALUES or WITH)")
     first, last = cursor.stretch(*stops, what="a query")
     tree = _parse(cursor, first, last)
+    if isinstance(tree, exp.DML):
+        raise NotSupportedError("WITH before INSERT, UPDATE and DELETE", place=cursor.place(first))
     if not isinstance(tree, exp.Query | exp.Values):
         raise SqlError("this is not a query", place=cursor.place(first))
-    return _finished(cursor, tree, first, last)
+    made = _finished(cursor, tree, first, last)
+    with _bounded(cursor, first):
+        check_query(cursor.all.between(first.start, last.end), cursor.source)
+    return made
 
 
 def expression(cursor: Cursor, what: str, *stops: tuple[str, ...], alias: bool = False) -> Query:
@@ -84,6 +91,8 @@ def expression(cursor: Cursor, what: str, *stops: tuple[str, ...], alias: bool =
     if not alias and isinstance(made.tree, exp.Alias):
         name = made.place_of(made.tree.args["alias"])
         raise SqlError(f"expected {what} without an alias", place=name)
+    with _bounded(cursor, first):
+        check_item(cursor.all.between(first.start, last.end), cursor.source)
     return made
 
 
@@ -104,15 +113,12 @@ def _parse(cursor: Cursor, first: Token, last: Token, *, prefix: bool = False) -
         raw = [RawToken(TokenType.SELECT, "SELECT", start=first.start, end=first.start), *raw]
     dialect = Dialect()
     try:
-        trees = dialect.parser(error_level=ErrorLevel.IMMEDIATE).parse(raw, cursor.source.text)
+        with _bounded(cursor, first):
+            trees = dialect.parser(error_level=ErrorLevel.IMMEDIATE).parse(raw, cursor.source.text)
     except ParseError as error:
         _fail(cursor, last, error)
-    except RecursionError:
-        raise SqlError(
-            "the statement is too complex: this is nested too deeply",
-            place=cursor.place(first),
-            code="54001",
-        ) from None
+    except SqlError:
+        raise
     except Exception as error:
         # sqlglot has no promise about odd input; the user's text is at fault, not the engine.
         _log.debug("sqlglot failed", exc_info=True)
@@ -120,6 +126,19 @@ def _parse(cursor: Cursor, first: Token, last: Token, *, prefix: bool = False) -
     if len(trees) != 1 or trees[0] is None:
         raise SqlError("this cannot be understood", place=cursor.place(first))
     return trees[0]
+
+
+@contextmanager
+def _bounded(cursor: Cursor, first: Token) -> Iterator[None]:
+    """What is nested deeper than the interpreter's stack is refused."""
+    try:
+        yield
+    except RecursionError:
+        raise SqlError(
+            "the statement is too complex: this is nested too deeply",
+            place=cursor.place(first),
+            code="54001",
+        ) from None
 
 
 def _join_strings(cursor: Cursor, tokens: Sequence[RawToken]) -> list[RawToken]:
@@ -165,8 +184,16 @@ def _refuse_words(cursor: Cursor, first: Token, last: Token) -> None:
     words = cursor.all.between(first.start, last.end)
     for at, token in enumerate(words):
         before = words[at - 1] if at else token
-        if token.kind == "word" and before.kind == "number" and before.end == token.start:
+        is_word = token.kind == "word" or not token.text[:1].isascii()
+        if is_word and before.kind == "number" and before.end == token.start:
             raise SqlError(f"{token.text} is stuck to a number", place=cursor.place(token))
+        if (
+            token.kind == "name"
+            and before.upper == "&"
+            and before.end == token.start
+            and cursor.source.text[before.start - 1 : before.start] in ("u", "U")
+        ):
+            raise NotSupportedError('names with escapes (U&"…")', place=cursor.place(before))
         if token.upper == "|" and before.upper in ("(", ","):
             raise NotSupportedError("lambdas (|x| …)", place=cursor.place(token))
         if token.upper not in _BEGINNINGS:

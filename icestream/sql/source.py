@@ -27,6 +27,8 @@ _REGION = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
+_NO_TEXT = re.compile("[\\0\\ud800-\\udfff]")
+"""What no text has in PostgreSQL: NUL, and halves of letters."""
 _BLOCK_EDGE = re.compile(r"/\*|\*/")
 
 
@@ -63,6 +65,12 @@ class Source:
         starts = (0, *(m.end() for m in re.finditer("\n", original)))
         regions = list(scan(original))
         plain = cls(file, original, original, (), starts, blind(original, regions))
+        if wrong := _NO_TEXT.search(original):
+            raise SqlError(
+                f'invalid byte sequence for encoding "UTF8": U+{ord(wrong[0]):04X}',
+                place=plain.place(wrong.start()),
+                code="22021",
+            )
         if regions and regions[-1].ending:
             raise SqlError(
                 f"this {regions[-1].kind} does not end",

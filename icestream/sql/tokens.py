@@ -23,9 +23,9 @@ from icestream.sql.source import Source, scan
 Kind = Literal["word", "name", "string", "number", "operator", "end"]
 
 _ESCAPE = re.compile(
-    r"\\(?:x([0-9A-Fa-f]{1,2})|u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|([0-7]{1,3})|(.))", re.DOTALL
+    rb"\\(?:x([0-9A-Fa-f]{1,2})|u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|([0-7]{1,3})|(.))", re.DOTALL
 )
-_ESCAPED = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
+_ESCAPED = {b"b": b"\b", b"f": b"\f", b"n": b"\n", b"r": b"\r", b"t": b"\t"}
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ def tokenize(source: Source) -> Tokens:
         # Its own message quotes the text, with the secrets in it.
         raise SqlError("this text cannot be cut into words", place=place) from None
     _check(raw, source)
-    plain = tuple(_plain(token, source.text) for token in raw)
+    plain = tuple(_plain(token, source) for token in raw)
     tokens = tuple(token for one in plain for token in _split(one, source))
     return Tokens(source, tokens, plain)
 
@@ -97,29 +97,70 @@ def _check(raw: list[Any], source: Source) -> None:
         end = token.end + 1
 
 
-def _plain(token: Any, text: str) -> Any:
+def _plain(token: Any, source: Source) -> Any:
     """Every kind of quoting gives the same string token; comments do not reach the tree."""
     token.comments = []
     kind = token.token_type
     if kind == TokenType.HEREDOC_STRING:
         return RawToken(TokenType.STRING, token.text, token.line, token.col, token.start, token.end)
-    if kind == TokenType.BYTE_STRING and text[token.start] in "eE":
-        value = _unescape(text[token.start + 2 : token.end])
+    if kind == TokenType.BYTE_STRING and source.text[token.start] in "eE":
+        value = _unescape(source, token.start, token.end)
         return RawToken(TokenType.STRING, value, token.line, token.col, token.start, token.end)
     return token
 
 
-def _unescape(body: str) -> str:
-    def value(found: re.Match[str]) -> str:
-        hexadecimal, short, long, octal, letter = found.groups()
-        if code := hexadecimal or short or long:
-            number = int(code, 16)
-            return chr(number) if number <= 0x10FFFF else found[0]
-        if octal:
-            return chr(int(octal, 8))
+def _unescape(source: Source, start: int, end: int) -> str:
+    """The text of E'…'. \\x and octal numbers are bytes, which may be parts of a letter."""
+    place = source.place(start)
+    half = 0  # the first of a surrogate pair, which the second must follow at once
+
+    def value(found: re.Match[bytes]) -> bytes:
+        byte, short, long, octal, letter = found.groups()
+        if half and not (short or long):
+            raise SqlError("invalid Unicode surrogate pair", place=place, code="42601")
+        if code := short or long:
+            return letter_of(int(code, 16), found)
+        if letter in (b"u", b"U"):
+            raise SqlError(
+                "invalid Unicode escape",
+                place=place,
+                remedy="Unicode escapes must be \\uXXXX or \\UXXXXXXXX",
+                code="22025",
+            )
+        if byte or octal:
+            return bytes([int(byte, 16) if byte else int(octal, 8) & 255])
         return _ESCAPED.get(letter, letter)
 
-    return _ESCAPE.sub(value, body.replace("''", "'"))
+    def letter_of(number: int, found: re.Match[bytes]) -> bytes:
+        nonlocal half
+        if half:
+            first, half = half, 0
+            if 0xDC00 <= number < 0xE000:
+                return chr(0x10000 + (first - 0xD800) * 0x400 + number - 0xDC00).encode()
+        elif 0xD800 <= number < 0xDC00 and _ESCAPE.match(body, found.end()):
+            half = number
+            return b""
+        elif number <= 0x10FFFF and not 0xD800 <= number < 0xE000:
+            return chr(number).encode()
+        if number > 0x10FFFF:
+            raise SqlError("invalid Unicode escape value", place=place, code="42601")
+        raise SqlError("invalid Unicode surrogate pair", place=place, code="42601")
+
+    body = source.text[start + 2 : end].replace("''", "'").encode()
+    made = _ESCAPE.sub(value, body)
+    if half:
+        raise SqlError("invalid Unicode surrogate pair", place=place, code="42601")
+    try:
+        text = made.decode()
+    except UnicodeDecodeError as error:
+        wrong = made[error.start]
+        raise SqlError(
+            f'invalid byte sequence for encoding "UTF8": 0x{wrong:02x}', place=place, code="22021"
+        ) from None
+    if "\0" in text:
+        message = 'invalid byte sequence for encoding "UTF8": 0x00'
+        raise SqlError(message, place=place, code="22021")
+    return text
 
 
 def _split(raw: Any, source: Source) -> list[Token]:

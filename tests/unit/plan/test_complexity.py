@@ -88,6 +88,14 @@ def strings(n: int) -> str:
     return ",".join(f"'s{i}'" for i in range(n))
 
 
+def negatives(n: int) -> str:
+    return ",".join(f"-{i}" for i in range(n))
+
+
+def dates(n: int) -> str:
+    return ",".join(f"DATE '{1900 + i // 360}-{i // 30 % 12 + 1}-{i % 28 + 1}'" for i in range(n))
+
+
 def rows(n: int) -> str:
     return ",".join(f"({i}, 'x{i}')" for i in range(n))
 
@@ -104,6 +112,9 @@ PLANNED = {
     "a view of IN with 100,000 values": f"{VIEW} SELECT v FROM t WHERE v IN ({numbers(100_000)})",
     "IN with 100,000 strings": f"SELECT v FROM t WHERE b IN ({strings(100_000)})",
     "a view of IN with 100,000 strings": f"{VIEW} SELECT v FROM t WHERE b IN ({strings(100_000)})",
+    "IN with 100,000 negative values": f"SELECT v FROM t WHERE v NOT IN ({negatives(100_000)})",
+    "IN with 30,000 dates": f"SELECT v FROM t WHERE DATE '2024-01-01' + v IN ({dates(30_000)})",
+    "IN with 300 rows": f"SELECT v FROM t WHERE (v, b) IN ({rows(300)})",
     "an array of 100,000 values": f"SELECT v = ANY (ARRAY[{numbers(100_000)}]) AS x FROM t",
     "VALUES with 20,000 rows": f"{VIEW} SELECT * FROM (VALUES {rows(20_000)}) AS q (x, y)",
     "2,000 columns": f"CREATE TABLE w ({', '.join(f'c{i} INT' for i in range(2000))}); "
@@ -124,6 +135,7 @@ REFUSED = {
     "500 queries": in_itself(500, lambda q: f"SELECT * FROM ({q}) AS q"),
     "5,000 additions": "SELECT " + "+".join(["v"] * 5000) + " FROM t",
     "5,000 conditions": "SELECT v FROM t WHERE " + " AND ".join(f"v <> {i}" for i in range(5000)),
+    "IN with 20,000 rows": f"SELECT v FROM t WHERE (v, b) IN ({rows(20_000)})",
     "a cube of 16 columns": "SELECT count(*) FROM t GROUP BY CUBE ("
     + ", ".join(f"v + {i}" for i in range(16))
     + ")",

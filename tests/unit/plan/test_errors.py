@@ -12,7 +12,7 @@ WRONG = [
     ("SELECT * FROM »ordres", 'relation "ordres" does not exist', "did you mean 'orders'?"),
     ("SELECT »prise FROM orders", 'column "prise" does not exist', "did you mean 'price'?"),
     ("SELECT »o.prise FROM orders o", 'column "o.prise" does not exist', "did you mean 'price'?"),
-    ("SELECT »order.id FROM orders", 'missing FROM-clause entry for table "order"', "did you mean 'orders'?"),
+    ("SELECT »ordrs.id FROM orders", 'missing FROM-clause entry for table "ordrs"', "did you mean 'orders'?"),
     ("SELECT »orders.id FROM orders o", 'missing FROM-clause entry for table "orders"', None),
     ("SELECT »x.* FROM orders", 'missing FROM-clause entry for table "x"', None),
     ("SELECT »*", "SELECT * with no tables specified is not valid", None),
