@@ -6,6 +6,7 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
+import hypothesis
 import pytest
 
 from icestream.dev.broker import Broker
@@ -27,7 +28,10 @@ Produce = Callable[..., int]
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """Hypothesis draws from the commit too, unless its option says otherwise."""
+    """Hypothesis draws from the commit too, unless its option says otherwise. It takes its time: a busy machine is slow."""
+    slow = [hypothesis.HealthCheck.too_slow]
+    hypothesis.settings.register_profile("tests", deadline=None, suppress_health_check=slow)
+    hypothesis.settings.load_profile("tests")
     if config.option.hypothesis_seed is None:
         config.option.hypothesis_seed = draw_seed("hypothesis")
 
