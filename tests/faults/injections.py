@@ -126,14 +126,14 @@ def exhaust_memory(world: World, pipeline: Pipeline, chosen: random.Random) -> N
     time.sleep(1)
     jvm = find_jvm(world)
     size = int(Path(f"/proc/{jvm}/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
-    subprocess.run(["prlimit", f"--pid={jvm}", f"--as={size}"], check=True)
+    subprocess.run(["prlimit", f"--pid={jvm}", f"--as={size}:"], check=True)
     try:
         await_condition(lambda: ran_out_of_memory(world, jvm), "the JVM ran out of memory", 60)
         time.sleep(chosen.uniform(1, 4))
     finally:
         load.stop()
         if Path(f"/proc/{jvm}").exists():
-            subprocess.run(["prlimit", f"--pid={jvm}", "--as=unlimited"], check=False)
+            subprocess.run(["prlimit", f"--pid={jvm}", "--as=unlimited:"], check=False)
 
 
 def find_jvm(world: World) -> int:
