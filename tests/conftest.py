@@ -28,7 +28,7 @@ Produce = Callable[..., int]
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """Hypothesis draws from the commit too, unless its option says otherwise. It takes its time: a busy machine is slow."""
+    """Hypothesis draws from the committed code too, unless its option says otherwise. It takes its time: a busy machine is slow."""
     slow = [hypothesis.HealthCheck.too_slow]
     hypothesis.settings.register_profile("tests", deadline=None, suppress_health_check=slow)
     hypothesis.settings.load_profile("tests")

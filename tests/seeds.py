@@ -1,7 +1,8 @@
 """The seeds of random tests.
 
-A seed is drawn from the commit: CI of a commit can be repeated exactly, and each commit tests other inputs. SEED=…
-repeats one; FRESH_SEEDS=1 (`make fuzz`) draws new ones in every run.
+A seed is drawn from the committed code and tests: CI of a commit can be repeated exactly, each change of the code tests other
+inputs, and a change of the documents alone repeats what was tested. SEED=… repeats one seed; FRESH_SEEDS=1 (`make fuzz`) draws
+new ones in every run.
 """
 
 from __future__ import annotations
@@ -16,26 +17,26 @@ from pathlib import Path
 
 
 @cache
-def _commit() -> str:
-    """The commit of the working tree; empty outside a checkout."""
-    found = subprocess.run(
-        ["git", "rev-parse", "HEAD"],
+def _code_version() -> str:
+    """The hashes of the committed code and tests; empty outside a checkout."""
+    answer = subprocess.run(
+        ["git", "rev-parse", "HEAD:icestream", "HEAD:tests"],
         cwd=Path(__file__).parent,
         capture_output=True,
         text=True,
         check=False,
     )
-    return found.stdout.strip()
+    return answer.stdout.strip()
 
 
 def draw_seed(name: str) -> int:
     """The seed of one random test, printed so that a failure can be repeated."""
     if "SEED" in os.environ:
         seed = int(os.environ["SEED"])
-    elif os.environ.get("FRESH_SEEDS") or not _commit():
+    elif os.environ.get("FRESH_SEEDS") or not _code_version():
         seed = random.SystemRandom().randrange(2**32)
     else:
-        seed = int.from_bytes(hashlib.sha256(f"{_commit()} {name}".encode()).digest()[:4])
+        seed = int.from_bytes(hashlib.sha256(f"{_code_version()} {name}".encode()).digest()[:4])
     print(f"{name}: SEED={seed}")
     return seed
 
