@@ -11,6 +11,7 @@ import pytest
 
 from icestream.dev.broker import Broker
 from icestream.secrecy import KNOWN
+from tests.jvm import choose_quick_compiler
 from tests.seeds import draw_seed
 from tests.services import kafka as kafka_client
 from tests.services.aws import AwsServer
@@ -28,7 +29,8 @@ Produce = Callable[..., int]
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """Hypothesis draws from the committed code too, unless its option says otherwise. It takes its time: a busy machine is slow."""
+    """Hypothesis draws from the committed code too, unless its option says otherwise. It has no deadlines: a busy machine is slow."""
+    choose_quick_compiler()
     slow = [hypothesis.HealthCheck.too_slow]
     hypothesis.settings.register_profile("tests", deadline=None, suppress_health_check=slow)
     hypothesis.settings.load_profile("tests")

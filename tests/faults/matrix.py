@@ -23,6 +23,7 @@ from icestream.dev.broker import Broker
 from tests.faults.injections import FAULTS, Fault, second_bootstrap
 from tests.faults.pipelines import PIPELINES
 from tests.faults.world import World, rest_catalog
+from tests.jvm import choose_quick_compiler
 
 RESULTS = Path(__file__).resolve().parents[2] / "docs" / "fault-matrix.json"
 PART = 12
@@ -115,6 +116,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--keep", action="store_true", help="write docs/fault-matrix.json")
     parser.add_argument("--list", action="store_true", help="print the cells and end")
     options = parser.parse_args(arguments)
+    choose_quick_compiler()
     chosen = choose_part(cells(), options.seed, options.part) if options.part else cells()
     chosen = [
         (p, f) for p, f in chosen
