@@ -149,6 +149,8 @@ def client_properties(settings: Settings, family: tuple[str, ...] = PASS_THROUGH
     for name in set(_TIMEOUTS) & properties.keys():
         if properties[name].isdigit():
             properties[name] = str(min(int(properties[name]), 1000 * LONGEST_TIMEOUT))
+    # Once no known broker answers, look for them at the configured addresses again: they may have moved.
+    properties["metadata.recovery.strategy"] = "rebootstrap"
     properties["bootstrap.servers"] = settings.string("properties.bootstrap.server")
     properties["security.protocol"] = settings.string("properties.security.protocol")
     if family is PASS_THROUGH:
