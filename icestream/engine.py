@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from icestream.plan.logical import Node
+    from icestream.runtime.jvm_watchdog import JvmWatchdog
     from icestream.runtime.local import Hold, Local
     from icestream.runtime.outside_answers import Answers
     from icestream.runtime.pipeline import Pipeline
@@ -99,6 +100,7 @@ class Engine:
         self._spark: SparkSession | None = None
         self._pipeline: Pipeline | None = None
         self._warming: threading.Thread | None = None
+        self._watchdog: JvmWatchdog | None = None
         self.turns = Turns()
         self.writes = Writes(self)
         self.jobs = Jobs(self)
@@ -614,6 +616,7 @@ class Engine:
         """The Spark session, started at first use."""
         if self._spark is None:
             from icestream.runtime import session
+            from icestream.runtime.jvm_watchdog import JvmWatchdog
 
             if self.application is not None:
                 self._spark = session.adopt(self.application, self.home, self.access)
@@ -622,6 +625,7 @@ class Engine:
                 self._spark = session.start(
                     self.home, self.settings, groups, self.notice, access=self.access
                 )
+                self._watchdog = JvmWatchdog(self._spark)
                 if self.lock is not None:
                     self._warming = session.warm(self._spark)
         return self._spark
@@ -677,7 +681,14 @@ class Engine:
 
     def open(self) -> None:
         """Start what `run` needs: the lock, the session, the pipeline (recovering it)."""
-        self._running()
+        try:
+            self._running()
+        except Exception:
+            if self._spark is not None:
+                from icestream.lake.jvm import check_jvm
+
+                check_jvm(self._spark)
+            raise
 
     @property
     def pipeline(self) -> Pipeline:
@@ -794,6 +805,8 @@ class Engine:
                 self._pipeline.close()
             if self._warming is not None:
                 self._warming.join()
+            if self._watchdog is not None:
+                self._watchdog.stop()
             if self._spark is not None and self.application is None:
                 self._spark.stop()
         if self.lock is not None:

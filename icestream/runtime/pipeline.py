@@ -600,7 +600,7 @@ class Pipeline:
                         raise
                     wait = self.health.note_trouble(error, failures, self.record.epoch + 1)
                     changed()
-                    stop.wait(wait)
+                    self._wait(stop, wait)
                 continue
             failures = 0
             if self.health.trouble is not None:
@@ -625,6 +625,12 @@ class Pipeline:
             throttled = any(f.rate_limit for f in list(self.runtime.feeds.values()))
             if throttled or not (once or (done is not None and done.behind)):
                 stop.wait(max(0.0, self.settings.epoch_interval - (time.monotonic() - began)))
+
+    def _wait(self, stop: threading.Event, seconds: float) -> None:
+        """Wait before the next attempt, though not for a JVM that has ended."""
+        end = time.monotonic() + seconds
+        while (left := end - time.monotonic()) > 0 and not stop.wait(min(left, 1.0)):
+            check_jvm(self.lake.spark)
 
     def _goal(
         self, strict: bool, stop: threading.Event, turn: AbstractContextManager[object]

@@ -22,6 +22,7 @@ from icestream.file_access import FileAccess
 from icestream.lake.access import access_conf, landing_folder
 from icestream.lake.catalogs import embedded
 from icestream.runtime import classes, java_library
+from icestream.runtime.jvm_watchdog import install_guard
 from icestream.runtime.spark_jobs import register_cancel_check
 from icestream.secrecy import HIDDEN, REDACTED, URL_PASSWORD
 
@@ -59,6 +60,8 @@ FIXED = {
     "spark.scheduler.mode": "FAIR",
     # Else every column that is named costs five calls to the JVM, to tell where in Python that was.
     "spark.python.sql.dataFrameDebugging.enabled": "false",
+    # A task without memory fails its query, not the JVM; JvmGuard ends a JVM that has lost a thread by it.
+    "spark.executor.killOnFatalError.depth": "0",
     "spark.driver.extraJavaOptions": "-XX:+UseParallelGC -XX:-UsePerfData -Dderby.system.home=/dev/null",
 }
 
@@ -142,6 +145,7 @@ def start(
             f"Spark did not start: {error.getMessage()}",
             remedy=f"icestream doctor looks at the machine; the JVM's words are in {errors}",
         ) from error
+    install_guard(session)
     register_cancel_check(session)
     return session
 
