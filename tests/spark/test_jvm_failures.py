@@ -1,4 +1,4 @@
-"""A JVM without memory. Each test has a process of its own: the JVM of other tests is shared."""
+"""A JVM without memory, and what it writes. Each test has a process of its own: the JVM of other tests is shared."""
 
 from __future__ import annotations
 
@@ -17,8 +17,12 @@ from icestream.errors import JvmLostError
 from icestream.lake.jvm import check_jvm
 from icestream.runtime import session
 from icestream.runtime.jvm_watchdog import JvmWatchdog, find_symptom
+from icestream.secrecy import remember_secret
 
 pytestmark = pytest.mark.spark
+
+CANARY = "Kettle7 of the Grey Heron"
+"""A secret that no pattern finds: no word around it says that it is one."""
 
 
 def start(home: str) -> SparkSession:
@@ -121,3 +125,28 @@ def work_for_long(home: str) -> None:
 
 def test_a_job_that_takes_long_is_left_alone(tmp_path: Path) -> None:
     assert run_apart("work_for_long", tmp_path / "home") == "[1]\n5\n"
+
+
+def tell_a_secret(home: str) -> None:
+    remember_secret(CANARY)
+    spark = start(home)
+    jvm = spark._jvm
+    log = jvm.org.apache.logging.log4j.LogManager.getLogger("canary")
+    log.warn(f"the log has {CANARY} in it")
+    log.error("an exception", jvm.java.lang.RuntimeException(f"about {CANARY}\nand {CANARY}"))
+    for stream in (jvm.java.lang.System.err, jvm.java.lang.System.out):
+        stream.println(f"printed {CANARY} there")
+    spark.stop()
+    print("done")
+
+
+def test_what_the_jvm_writes_hides_secrets_by_their_values(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    assert run_apart("tell_a_secret", home) == "done\n"
+    log, errors = ((home / "logs" / name).read_text() for name in ("jvm.log", "jvm.err"))
+    assert "WARN canary: the log has <hidden> in it" in log
+    assert "RuntimeException: about <hidden>\nand <hidden>" in log
+    assert "printed <hidden> there" in log
+    assert "printed <hidden> there" in errors
+    for path in home.rglob("*"):
+        assert not path.is_file() or CANARY.encode() not in path.read_bytes(), path
