@@ -23,7 +23,7 @@ from icestream.lake.catalogs import embedded
 from icestream.runtime import classes, java_library
 from icestream.runtime.jvm_output import JvmOutput, MaskedFile, capture, mask_crash_reports
 from icestream.runtime.jvm_watchdog import install_guard
-from icestream.runtime.spark_jobs import register_cancel_check
+from icestream.runtime.spark_functions import register_functions
 from icestream.secrecy import HIDDEN, REDACTED, URL_PASSWORD
 
 # What a statement does wrong is told to whoever gave it; these tell it again, with a page of Java.
@@ -147,7 +147,7 @@ def start(
             remedy=f"icestream doctor looks at the machine; the JVM's words are in {errors}",
         ) from error
     install_guard(session)
-    register_cancel_check(session)
+    register_functions(session)
     return session
 
 
@@ -175,7 +175,7 @@ def adopt(spark: SparkSession, home: Home, access: FileAccess | None = None) -> 
     session: SparkSession = spark.newSession()
     for key, value in (DIALECT | embedded(home).spark_conf() | access_conf(access)).items():
         session.conf.set(key, value)
-    register_cancel_check(session)
+    register_functions(session)
     return session
 
 
