@@ -6,6 +6,7 @@ needs it; the home's lock is taken when something changes or runs.
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -74,6 +75,8 @@ WAITS = (st.Flush, st.Wait)
 
 Notice = Callable[[str], None]
 
+_LOG = logging.getLogger(__name__)
+
 
 @dataclass
 class Engine:
@@ -91,7 +94,7 @@ class Engine:
 
     def __post_init__(self) -> None:
         tell = self.notice
-        self.notice = lambda text: tell(mask_secrets(text))
+        self.notice = lambda text: _try_telling(lambda: tell(mask_secrets(text)))
         self.store = Store(self.home)
         self.access = FileAccess.of(self.home.root, self.allow_paths)
         self.catalog = Catalog(self.store, self.env, self.access)
@@ -729,7 +732,7 @@ class Engine:
 
         def after(epoch: EpochReport) -> None:
             self.after_epoch(epoch)
-            report(epoch)
+            _try_telling(lambda: report(epoch))
 
         self._write_status("running")
         self._runs += 1
@@ -746,9 +749,9 @@ class Engine:
         except (FencedError, interrupts.Interrupted):
             raise  # the status is the successor's now, or that of the pipeline that goes on
         except BaseException as error:
-            self._write_status(
-                "failed", message=str(error).splitlines()[0] if str(error) else type(error).__name__
-            )
+            from icestream.runtime.failures import describe_error
+
+            self._write_status("failed", message=describe_error(error).message)
             raise
         finally:
             self._runs -= 1
@@ -789,8 +792,9 @@ class Engine:
         try:
             with self._telling:
                 observe.write(self.home, status_of(self._pipeline, state, epoch, message))
-        except OSError as error:  # a full or read-only disk must not stop the pipeline
-            self.notice(f"the status cannot be written: {error.strerror or error}")
+        except Exception as error:  # a full disk, above all: it must not stop the pipeline
+            reason = (error.strerror if isinstance(error, OSError) else None) or error
+            self.notice(f"the status cannot be written: {reason}")
 
     def close(self) -> None:
         """Stop what was started: connectors, the session, the lock."""
@@ -814,6 +818,17 @@ class Engine:
         if "local" in self.__dict__:
             self.local.close()
         self.store.close()
+
+
+def _try_telling(tell: Callable[[], None]) -> None:
+    """Tell somebody something. The disk that it is printed to may be full: that stops nothing. That nobody reads it any more
+    is for the caller."""
+    try:
+        tell()
+    except BrokenPipeError:
+        raise
+    except (OSError, ValueError) as error:
+        _LOG.warning("a message could not be printed: %s", error)
 
 
 def _busy(job: Job, statement: st.Alter | st.CreateView) -> SqlError:
