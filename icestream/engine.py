@@ -6,6 +6,7 @@ needs it; the home's lock is taken when something changes or runs.
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from icestream.plan.logical import Node
+    from icestream.runtime.jvm_watchdog import JvmWatchdog
     from icestream.runtime.local import Hold, Local
     from icestream.runtime.outside_answers import Answers
     from icestream.runtime.pipeline import Pipeline
@@ -73,6 +75,8 @@ WAITS = (st.Flush, st.Wait)
 
 Notice = Callable[[str], None]
 
+_LOG = logging.getLogger(__name__)
+
 
 @dataclass
 class Engine:
@@ -90,7 +94,7 @@ class Engine:
 
     def __post_init__(self) -> None:
         tell = self.notice
-        self.notice = lambda text: tell(mask_secrets(text))
+        self.notice = lambda text: _try_telling(lambda: tell(mask_secrets(text)))
         self.store = Store(self.home)
         self.access = FileAccess.of(self.home.root, self.allow_paths)
         self.catalog = Catalog(self.store, self.env, self.access)
@@ -99,6 +103,7 @@ class Engine:
         self._spark: SparkSession | None = None
         self._pipeline: Pipeline | None = None
         self._warming: threading.Thread | None = None
+        self._watchdog: JvmWatchdog | None = None
         self.turns = Turns()
         self.writes = Writes(self)
         self.jobs = Jobs(self)
@@ -614,6 +619,7 @@ class Engine:
         """The Spark session, started at first use."""
         if self._spark is None:
             from icestream.runtime import session
+            from icestream.runtime.jvm_watchdog import JvmWatchdog
 
             if self.application is not None:
                 self._spark = session.adopt(self.application, self.home, self.access)
@@ -622,6 +628,7 @@ class Engine:
                 self._spark = session.start(
                     self.home, self.settings, groups, self.notice, access=self.access
                 )
+                self._watchdog = JvmWatchdog(self._spark)
                 if self.lock is not None:
                     self._warming = session.warm(self._spark)
         return self._spark
@@ -677,7 +684,14 @@ class Engine:
 
     def open(self) -> None:
         """Start what `run` needs: the lock, the session, the pipeline (recovering it)."""
-        self._running()
+        try:
+            self._running()
+        except Exception:
+            if self._spark is not None:
+                from icestream.lake.jvm import check_jvm
+
+                check_jvm(self._spark)
+            raise
 
     @property
     def pipeline(self) -> Pipeline:
@@ -718,7 +732,7 @@ class Engine:
 
         def after(epoch: EpochReport) -> None:
             self.after_epoch(epoch)
-            report(epoch)
+            _try_telling(lambda: report(epoch))
 
         self._write_status("running")
         self._runs += 1
@@ -735,9 +749,9 @@ class Engine:
         except (FencedError, interrupts.Interrupted):
             raise  # the status is the successor's now, or that of the pipeline that goes on
         except BaseException as error:
-            self._write_status(
-                "failed", message=str(error).splitlines()[0] if str(error) else type(error).__name__
-            )
+            from icestream.runtime.failures import describe_error
+
+            self._write_status("failed", message=describe_error(error).message)
             raise
         finally:
             self._runs -= 1
@@ -778,8 +792,9 @@ class Engine:
         try:
             with self._telling:
                 observe.write(self.home, status_of(self._pipeline, state, epoch, message))
-        except OSError as error:  # a full or read-only disk must not stop the pipeline
-            self.notice(f"the status cannot be written: {error.strerror or error}")
+        except Exception as error:  # a full disk, above all: it must not stop the pipeline
+            reason = (error.strerror if isinstance(error, OSError) else None) or error
+            self.notice(f"the status cannot be written: {reason}")
 
     def close(self) -> None:
         """Stop what was started: connectors, the session, the lock."""
@@ -794,6 +809,8 @@ class Engine:
                 self._pipeline.close()
             if self._warming is not None:
                 self._warming.join()
+            if self._watchdog is not None:
+                self._watchdog.stop()
             if self._spark is not None and self.application is None:
                 self._spark.stop()
         if self.lock is not None:
@@ -801,6 +818,17 @@ class Engine:
         if "local" in self.__dict__:
             self.local.close()
         self.store.close()
+
+
+def _try_telling(tell: Callable[[], None]) -> None:
+    """Tell somebody something. The disk that it is printed to may be full: that stops nothing. That nobody reads it any more
+    is for the caller."""
+    try:
+        tell()
+    except BrokenPipeError:
+        raise
+    except (OSError, ValueError) as error:
+        _LOG.warning("a message could not be printed: %s", error)
 
 
 def _busy(job: Job, statement: st.Alter | st.CreateView) -> SqlError:

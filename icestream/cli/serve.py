@@ -107,7 +107,10 @@ def announce(listener: Listener, home: Home, args: argparse.Namespace) -> None:
     """Tell other commands where the home is served, and how many are connected."""
     host, port = listener.address
     serving = Serving(host, port, args.user, os.getpid(), args.tls_cert is not None)
-    write(home, serving)
+    try:
+        write(home, serving)
+    except OSError as error:  # the disk is full: clients that know the port can connect
+        print(f"server.json cannot be written: {error.strerror or error}", flush=True)
     listener.on_clients = lambda clients: write(home, replace(serving, clients=clients))
 
 

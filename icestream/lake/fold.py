@@ -80,6 +80,8 @@ class Outcome:
     """Of each touched key: whether a delete is among its changes, so that what was there before does not count."""
     gone: Indices | None = None
     """Of each touched key of a bag: how many of its rows go."""
+    returning: Mask | None = None
+    """Of each new row: whether one goes that differs in nothing but the sign of a zero. None: of no row."""
 
 
 def fold(changes: pa.Table, columns: Sequence[str], upsert: Upsert) -> Outcome:
@@ -134,14 +136,28 @@ def fold(changes: pa.Table, columns: Sequence[str], upsert: Upsert) -> Outcome:
 
 
 def net(changes: pa.Table, columns: Sequence[str], upsert: Upsert) -> Outcome:
-    """What rows that came and went in no order come to. Those that did both are left out."""
+    """What rows that came and went in no order come to. Those that did both are left out.
+
+    -0.0 and 0.0 are two values here, so that what is stored is what came; unless a row went with another zero than it came.
+    """
+    try:
+        return _net(changes, columns, upsert, signed_zeros=True)
+    except ValueError:
+        return _net(changes, columns, upsert, signed_zeros=False)
+
+
+def _net(
+    changes: pa.Table, columns: Sequence[str], upsert: Upsert, *, signed_zeros: bool
+) -> Outcome:
     import numpy as np
     import pyarrow as pa
 
     from icestream.lake import keys
 
     op = changes[OP].to_numpy().astype(np.int64)
-    order, starts = _alike([keys.canonical(changes[name]) for name in columns])
+    order, starts = _alike(
+        [keys.canonical(changes[name], signed_zeros=signed_zeros) for name in columns]
+    )
     total = np.add.reduceat(op[order], starts) if len(starts) else op
     left = np.flatnonzero(total)
     total = total[left]
@@ -158,12 +174,30 @@ def net(changes: pa.Table, columns: Sequence[str], upsert: Upsert) -> Outcome:
     elif len(starts) and np.bincount(group, copies).max() > 1:
         raise ValueError(f"{DOUBLE_KEY}{', '.join(upsert.key)}")
     repeated = np.repeat(np.arange(len(total)), copies)
+    returning = _returning(rows, total) if signed_zeros else None
     picked = pa.array(order[starts])
     key = [k.take(picked) for k in key]
     return Outcome(
         key, keys.hashes(key), rows.take(pa.array(repeated)), group[repeated],
-        np.ones(len(starts), bool), gone,
+        np.ones(len(starts), bool), gone, None if returning is None else returning[repeated],
     )  # fmt: skip
+
+
+def _returning(rows: pa.Table, total: Indices) -> Mask | None:
+    """Of each row: whether another goes that differs in nothing but the sign of a zero; None if no row has such zeros."""
+    import numpy as np
+
+    from icestream.lake import keys
+
+    one_zero = [keys.canonical(column) for column in rows.columns]
+    signed = [keys.canonical(column, signed_zeros=True) for column in rows.columns]
+    if all(one.equals(other) for one, other in zip(one_zero, signed, strict=True)):
+        return None
+    order, starts = _alike(one_zero)
+    least = np.minimum.reduceat(total[order], starts)
+    found = np.zeros(len(order), bool)
+    found[order] = np.repeat(least < 0, np.diff(np.append(starts, len(order))))
+    return found
 
 
 DOUBLE_KEY = "two rows have the same key: "

@@ -100,14 +100,32 @@ class Jvm:
         return made
 
 
+OUT_OF_MEMORY = (3, 52)
+"""Exit codes of a JVM without memory: its own, and that of `JvmGuard` and Spark."""
+_END_REASON = "icestream_end_reason"
+
+
 def check_jvm(spark: SparkSession) -> None:
-    """Raise JvmLostError if the JVM process has ended: killed, or ended by itself without memory."""
+    """Raise JvmLostError if the JVM process has ended: killed, by the watchdog, or by itself without memory."""
     code = _exit_code(spark)
     if code is not None:
+        reason = vars(spark.sparkContext._gateway).get(_END_REASON)
+        if reason is None:
+            reason = f"signal {-code}" if code < 0 else f"exit code {code}"
+            reason += ": it ran out of memory" if code in OUT_OF_MEMORY else ""
         raise JvmLostError(
-            f"Spark's JVM has ended ({f'signal {-code}' if code < 0 else f'exit code {code}'})",
+            f"Spark's JVM has ended ({reason})",
             remedy="start icestream again: it completes what was interrupted; if it happens again, give it more --memory",
         )
+
+
+def end_jvm(spark: SparkSession, reason: str) -> None:
+    """Kill the JVM process, which is of no use any more. Whoever waits for an answer of it gets an error, and
+    `check_jvm` tells the reason."""
+    kept = vars(spark.sparkContext._gateway)
+    if _exit_code(spark) is None and kept.get("proc") is not None:
+        kept[_END_REASON] = reason
+        kept["proc"].kill()
 
 
 def is_jvm_lost(spark: SparkSession) -> bool:
@@ -116,7 +134,8 @@ def is_jvm_lost(spark: SparkSession) -> bool:
 
 
 def _exit_code(spark: SparkSession) -> int | None:
-    process = getattr(spark.sparkContext._gateway, "proc", None)
+    # Not by getattr: every name that the gateway does not have is one of the JVM's for it.
+    process = vars(spark.sparkContext._gateway).get("proc")
     code: int | None = process.poll() if process is not None else None
     return code
 

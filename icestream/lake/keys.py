@@ -21,18 +21,21 @@ _NULL = np.uint64(0x9E3779B97F4A7C15)
 _SEED = np.uint64(0x2545F4914F6CDD1D)
 
 
-def canonical(column: pa.Array | pa.ChunkedArray) -> pa.Array:
-    """The column in its comparable form: int64, decimal128(38, scale), large_binary, or null where nothing is known."""
+def canonical(column: pa.Array | pa.ChunkedArray, *, signed_zeros: bool = False) -> pa.Array:
+    """The column in its comparable form: int64, decimal128(38, scale), large_binary, or null where nothing is known.
+
+    `signed_zeros` tells -0.0 from 0.0: they are one key, but not one value.
+    """
     array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     if isinstance(array, pa.ChunkedArray):  # of several chunks that do not combine
         array = pa.concat_arrays(array.chunks)
     type = array.type
     if pa.types.is_dictionary(type):
-        return canonical(array.dictionary_decode())
+        return canonical(array.dictionary_decode(), signed_zeros=signed_zeros)
     if pa.types.is_floating(type):
         doubles = array.cast(pa.float64())
-        one_zero = pc.add(doubles, 0.0)
-        one_nan = pc.if_else(pc.is_nan(one_zero), float("nan"), one_zero)
+        zeros = doubles if signed_zeros else pc.add(doubles, 0.0)
+        one_nan = pc.if_else(pc.is_nan(zeros), float("nan"), zeros)
         return one_nan.view(pa.int64())
     if pa.types.is_decimal(type):
         return array.cast(pa.decimal128(38, type.scale))
@@ -47,7 +50,8 @@ def canonical(column: pa.Array | pa.ChunkedArray) -> pa.Array:
     if pa.types.is_null(type):
         return array
     if pa.types.is_nested(type):
-        texts = [None if v is None else repr(_one_zero(v)).encode() for v in array.to_pylist()]
+        values = array.to_pylist() if signed_zeros else map(_one_zero, array.to_pylist())
+        texts = [None if v is None else repr(v).encode() for v in values]
         return pa.array(texts, pa.large_binary())
     return array.cast(pa.large_binary())
 

@@ -9,12 +9,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
-from py4j.protocol import Py4JJavaError
-from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 
 from icestream.config import EngineSettings
-from icestream.errors import FencedError, IcestreamError
+from icestream.errors import FencedError
 from icestream.lake.catalogs import LAKE, Lake
 from icestream.lake.log import EpochLog
 from icestream.lake.pins import SnapshotPins
@@ -85,7 +83,7 @@ class Housekeeper:
             self._expire(table, needed, retained, since)
         except FencedError:
             raise
-        except (Py4JJavaError, PySparkException, IcestreamError, OSError) as error:
+        except Exception as error:
             self.notice(f"tidying {table.name} failed: {str(error).splitlines()[0][:200]}")
 
     def _expire(

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Mapping
-from typing import Any
 
-from py4j.java_gateway import JavaClass
 from pyspark.sql import SparkSession
 
-from icestream.functions.expression_errors import COUNTING_FUNCTION, CountFailures
+from icestream.functions.expression_errors import CountFailures
+from icestream.runtime.spark_functions import register_failure_counter
 
 
 class ErrorCounts:
@@ -22,15 +21,7 @@ class ErrorCounts:
     def __init__(self, spark: SparkSession) -> None:
         self._lock = threading.Lock()
         self._taken: dict[int, int] = {}
-        self._counts: Any = None
-        jvm = spark.sparkContext._jvm
-        kind = jvm.icestream.FailureCounts
-        if isinstance(kind, JavaClass):
-            self._counts = kind()
-            spark.sparkContext._jsc.sc().register(self._counts, "failed expressions")
-            nothing = jvm.org.apache.spark.sql.types.DataTypes.NullType
-            counting = jvm.icestream.CountFailure(self._counts)
-            spark._jsparkSession.udf().register(COUNTING_FUNCTION, counting, nothing)
+        self._counts = register_failure_counter(spark)
 
     def handler(self, object: int) -> CountFailures | None:
         """What the expressions of an object do when they fail."""

@@ -57,8 +57,12 @@ def retry_delay(attempts: int, first: float, last: float) -> float:
 
 
 def describe_error(error: BaseException) -> Failure:
-    """What to say of an error, with its own remedy where it has one."""
-    failure = _describe(error)
+    """What to say of an error, with its own remedy where it has one. Never raises: the text of a Java exception is asked of
+    the JVM, which may be gone."""
+    try:
+        failure = _describe(error)
+    except Exception:
+        failure = Failure(type(error).__name__)
     failure.error = error
     return failure
 

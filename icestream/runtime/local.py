@@ -45,8 +45,6 @@ SHARE = 8
 """Copies take so small a part of the memory, counted in bytes of their compressed files."""
 
 _LOG = logging.getLogger(__name__)
-_LEFT: list[duckdb.DuckDBPyConnection] = []
-"""Databases with a query that goes on: closing one, or losing it, would wait for the query."""
 
 Hold = Callable[[duckdb.DuckDBPyConnection], None]
 
@@ -109,7 +107,14 @@ class Local:
             self._database.close()
         else:
             _LOG.warning("a query that cannot be interrupted is left behind")
-            _LEFT.append(self._database)
+            threading.Thread(target=self._close_idle, name="icestream-close", daemon=True).start()
+
+    def _close_idle(self) -> None:
+        """Close the database once its last query has ended: to close it, or to lose it, waits for the query."""
+        assert self._database is not None
+        with self._ended:
+            self._ended.wait_for(lambda: not self._running)
+        self._database.close()
 
     def settle(self) -> None:
         """Wait until copies that are being made are there."""

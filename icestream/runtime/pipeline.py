@@ -42,6 +42,7 @@ from icestream.observe.report import EpochReport
 from icestream.runtime.destinations import open_feed
 from icestream.runtime.epoch import Epoch
 from icestream.runtime.error_counts import ErrorCounts
+from icestream.runtime.failures import describe_error
 from icestream.runtime.feeds import OpenFeed
 from icestream.runtime.follow import check_free, fit_columns, is_outdated, rename_tables
 from icestream.runtime.health import PipelineHealth
@@ -591,8 +592,7 @@ class Pipeline:
             except Exception as error:
                 failures += 1
                 check_jvm(self.lake.spark)
-                with turn or nullcontext():
-                    blamed = self._find_culprits()
+                blamed = self._blame(turn or nullcontext())
                 if once and failures >= ONCE_ATTEMPTS:
                     raise
                 if not blamed:  # else the others go on without what fails
@@ -600,7 +600,7 @@ class Pipeline:
                         raise
                     wait = self.health.note_trouble(error, failures, self.record.epoch + 1)
                     changed()
-                    stop.wait(wait)
+                    self._wait(stop, wait)
                 continue
             failures = 0
             if self.health.trouble is not None:
@@ -611,9 +611,7 @@ class Pipeline:
             if self.record.epoch != self._tidied:  # statements run epochs too
                 self._tidied = self.record.epoch
                 with turn or nullcontext(), interrupts.shield():
-                    self.housekeeper.after_epoch(
-                        self._tables(), self._feed_tables(), self.runtime.log, self.record
-                    )
+                    self._tidy()
             if self.health.has_changed():
                 changed()
             if once and done is None:
@@ -625,6 +623,35 @@ class Pipeline:
             throttled = any(f.rate_limit for f in list(self.runtime.feeds.values()))
             if throttled or not (once or (done is not None and done.behind)):
                 stop.wait(max(0.0, self.settings.epoch_interval - (time.monotonic() - began)))
+
+    def _tidy(self) -> None:
+        """Look after tables. The epoch is complete, so whatever fails here is only told."""
+        try:
+            self.housekeeper.after_epoch(
+                self._tables(), self._feed_tables(), self.runtime.log, self.record
+            )
+        except FencedError:
+            raise
+        except Exception as error:
+            check_jvm(self.lake.spark)
+            self.notice(f"tidying failed: {describe_error(error).message}")
+
+    def _blame(self, turn: AbstractContextManager[object]) -> bool:
+        """Find whose fault a failed epoch was, in turn. If that fails too it was nobody's, and the epoch is tried again."""
+        try:
+            with turn:
+                return self._find_culprits()
+        except FencedError:
+            raise
+        except Exception:
+            check_jvm(self.lake.spark)
+            return False
+
+    def _wait(self, stop: threading.Event, seconds: float) -> None:
+        """Wait before the next attempt, though not for a JVM that has ended."""
+        end = time.monotonic() + seconds
+        while (left := end - time.monotonic()) > 0 and not stop.wait(min(left, 1.0)):
+            check_jvm(self.lake.spark)
 
     def _goal(
         self, strict: bool, stop: threading.Event, turn: AbstractContextManager[object]
@@ -670,7 +697,9 @@ class Pipeline:
             try:
                 if table is not None and key in self.record.objects:
                     self._fence_table(key, table, self.record.objects[key])
-            except (ConnectorError, LakeError) as error:
+            except FencedError:
+                raise
+            except Exception as error:
                 self.health.sinks.fail(key, error)
             else:
                 self.health.sinks.retry(key)
@@ -736,7 +765,7 @@ class Pipeline:
                 blamed = self._find_culprits()
                 if attempt >= ONCE_ATTEMPTS or not (blamed or _may_pass(error)):
                     raise
-                self.notice(f"{_first_line(error)}; trying again")
+                self.notice(f"{describe_error(error).message}; trying again")
                 time.sleep(0.1 * 2**attempt)
 
     def step(
@@ -881,7 +910,8 @@ class Pipeline:
                 try:
                     feed.source.acknowledge(end)
                 except Exception as error:
-                    self.notice(f"{feed.object.name}: acknowledging failed: {_first_line(error)}")
+                    reason = describe_error(error).message
+                    self.notice(f"{feed.object.name}: acknowledging failed: {reason}")
 
     def reset_source(self, key: str) -> None:
         """Let a source go on after records that are lost: in the record, and for every object that lags behind it."""
@@ -978,8 +1008,3 @@ def _may_pass(error: Exception) -> bool:
     if isinstance(error, RangeLostError):
         return False
     return isinstance(error, ConnectorError) or not isinstance(error, IcestreamError)
-
-
-def _first_line(error: Exception) -> str:
-    text = error.message if isinstance(error, IcestreamError) else str(error)
-    return text.strip().splitlines()[0][:300] if text.strip() else type(error).__name__

@@ -7,7 +7,6 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,9 @@ from icestream.file_access import FileAccess
 from icestream.lake.access import access_conf, landing_folder
 from icestream.lake.catalogs import embedded
 from icestream.runtime import classes, java_library
-from icestream.runtime.spark_jobs import register_cancel_check
+from icestream.runtime.jvm_output import JvmOutput, MaskedFile, capture, mask_crash_reports
+from icestream.runtime.jvm_watchdog import install_guard
+from icestream.runtime.spark_functions import register_functions
 from icestream.secrecy import HIDDEN, REDACTED, URL_PASSWORD
 
 # What a statement does wrong is told to whoever gave it; these tell it again, with a page of Java.
@@ -59,7 +60,9 @@ FIXED = {
     "spark.scheduler.mode": "FAIR",
     # Else every column that is named costs five calls to the JVM, to tell where in Python that was.
     "spark.python.sql.dataFrameDebugging.enabled": "false",
-    "spark.driver.extraJavaOptions": "-XX:+UseParallelGC -XX:-UsePerfData -Dderby.system.home=/dev/null",
+    # A task without memory fails its query, not the JVM; JvmGuard ends a JVM that has lost a thread by it.
+    "spark.executor.killOnFatalError.depth": "0",
+    "spark.driver.extraJavaOptions": "-XX:+UseParallelGC -XX:-UsePerfData -XX:-CreateCoredumpOnCrash -Dderby.system.home=/dev/null",
 }
 
 IN_LOGS = (
@@ -73,23 +76,19 @@ IN_LOGS = (
         f"$1{HIDDEN}",
     ),
 )
-"""What the JVM's log hides, and how: by the words around it. Brackets in braces must be balanced, for log4j's own syntax."""
+"""What the JVM's log hides, and how: by the words around it, in messages of several lines too. `jvm_output` hides the secrets
+that are known by their values. Brackets in braces must be balanced, for log4j's own syntax."""
 
 LOG4J = """\
 rootLogger.level = warn
-rootLogger.appenderRef.file.ref = file
-appender.file.type = RollingFile
-appender.file.name = file
-appender.file.fileName = {file}
-appender.file.filePattern = {file}.%i
-appender.file.layout.type = PatternLayout
-appender.file.layout.pattern = %d{{ISO8601}} %p %c{{1}}: {masked}
-appender.file.layout.alwaysWriteExceptions = false
-appender.file.policies.type = Policies
-appender.file.policies.size.type = SizeBasedTriggeringPolicy
-appender.file.policies.size.size = 20MB
-appender.file.strategy.type = DefaultRolloverStrategy
-appender.file.strategy.max = 3
+rootLogger.appenderRef.out.ref = out
+appender.out.type = Console
+appender.out.name = out
+appender.out.target = SYSTEM_OUT
+appender.out.layout.type = PatternLayout
+appender.out.layout.charset = UTF-8
+appender.out.layout.pattern = %d{{ISO8601}} %p %c{{1}}: {masked}
+appender.out.layout.alwaysWriteExceptions = false
 """
 
 
@@ -128,21 +127,27 @@ def start(
     if access is not None:
         conf |= _file_guard(home, access)
     conf["spark.local.dir"] = conf["spark.sql.warehouse.dir"] = str(home.scratch)
-    log = f" -Dlog4j2.configurationFile={_log_file(home).as_uri()}"
+    mask_crash_reports(home.logs)
+    report = str(home.logs).replace("%", "%%") + "/jvm-crash-%p.log"
+    log = f' -Dlog4j2.configurationFile={_log_file(home).as_uri()} "-XX:ErrorFile={report}"'
     conf["spark.driver.extraJavaOptions"] += log + classes.options(classes.archive(), record)
     builder = SparkSession.builder.appName("icestream")
     for key, value in conf.items():
         builder = builder.config(key, value)
     errors = home.logs / "jvm.err"
+    out = JvmOutput(MaskedFile(home.logs / "jvm.log"))
+    err = JvmOutput(MaskedFile(errors), at_end=lambda: mask_crash_reports(home.logs))
     try:
-        with _quiet(errors):
+        with capture(out, err):
             session: SparkSession = builder.getOrCreate()
     except PySparkRuntimeError as error:
+        err.wait(5)
         raise ConfigError(
             f"Spark did not start: {error.getMessage()}",
             remedy=f"icestream doctor looks at the machine; the JVM's words are in {errors}",
         ) from error
-    register_cancel_check(session)
+    install_guard(session)
+    register_functions(session)
     return session
 
 
@@ -170,7 +175,7 @@ def adopt(spark: SparkSession, home: Home, access: FileAccess | None = None) -> 
     session: SparkSession = spark.newSession()
     for key, value in (DIALECT | embedded(home).spark_conf() | access_conf(access)).items():
         session.conf.set(key, value)
-    register_cancel_check(session)
+    register_functions(session)
     return session
 
 
@@ -229,23 +234,5 @@ def _log_file(home: Home) -> Path:
     for pattern, shown in IN_LOGS:
         masked = f"%replace{{{masked}}}{{{pattern}}}{{{shown}}}"
     escaped = masked.replace("\\", "\\\\")
-    path.write_text(LOG4J.format(file=home.logs / "jvm.log", masked=escaped))
+    path.write_text(LOG4J.format(masked=escaped))
     return path
-
-
-@contextmanager
-def _quiet(path: Path) -> Iterator[None]:
-    """Let the JVM, which inherits our descriptors, write its own complaints to a file."""
-    sys.stderr.flush()
-    sys.stdout.flush()
-    saved = [os.dup(1), os.dup(2)]
-    log = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
-    try:
-        os.dup2(log, 1)
-        os.dup2(log, 2)
-        yield
-    finally:
-        for number, descriptor in enumerate(saved, 1):
-            os.dup2(descriptor, number)
-            os.close(descriptor)
-        os.close(log)

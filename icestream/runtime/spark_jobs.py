@@ -6,7 +6,6 @@ import itertools
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from py4j.java_gateway import JavaClass
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
@@ -14,22 +13,11 @@ from pyspark.sql import SparkSession
 from icestream import interrupts
 from icestream.errors import SqlError
 from icestream.functions.expression_errors import SEPARATOR
-from icestream.plan.spark import CANCEL_CHECK
+from icestream.runtime.spark_functions import CANCELLABLE
 
-CANCELLABLE = "icestream.cancellable"
-"""A setting of Spark sessions: whether they have the function that ends cancelled tasks."""
 GROUP, POOL = "spark.jobGroup.id", "spark.scheduler.pool"
 
 _NUMBERS = itertools.count(1)
-
-
-def register_cancel_check(spark: SparkSession) -> None:
-    """Give a session the function that ends cancelled tasks, if the engine's jar is on its class path."""
-    jvm = spark.sparkContext._jvm
-    if isinstance(jvm.icestream.KeepRunning, JavaClass):
-        boolean = jvm.org.apache.spark.sql.types.DataTypes.BooleanType
-        spark._jsparkSession.udf().register(CANCEL_CHECK, jvm.icestream.KeepRunning(), boolean)
-        spark.conf.set(CANCELLABLE, "true")
 
 
 def has_cancel_check(spark: SparkSession) -> bool:

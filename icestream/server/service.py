@@ -19,6 +19,7 @@ from icestream.observe.report import EpochReport
 from icestream.plan.logical import Node
 from icestream.result import Result
 from icestream.runtime.background import Background
+from icestream.runtime.failures import describe_error
 from icestream.runtime.transaction import Transaction
 from icestream.server import inventory
 from icestream.server.activity import shown_query
@@ -147,8 +148,10 @@ class Service:
             _LOG.warning("a message could not be printed: %s", text)
 
     def _ended(self, error: BaseException) -> None:
-        self.engine.events.add("PIPELINE_FAIL", error=str(error).partition("\n")[0])
-        self._tell(f"the pipeline has stopped: {error}")
+        message = describe_error(error).message
+        self.engine.events.add("PIPELINE_FAIL", error=message)
+        shown = str(error) if isinstance(error, IcestreamError) else message
+        self._tell(f"the pipeline has stopped: {shown}")
         self.on_end()
 
     # -- what clients see of the system ----------------------------------------------------------

@@ -337,3 +337,24 @@ def test_rows_that_are_alike_go_one_by_one(spark: SparkSession, tmp_path: Path) 
         running.epoch()
         check_law(running, views, 2)
         assert running.content("counted") == rows(("x", 2), (None, 1))
+
+
+def test_zeros_keep_their_signs(spark: SparkSession, tmp_path: Path) -> None:
+    """A view without a key holds both zeros of an epoch, and a row that changes from one zero to the other has the new one."""
+    with Running(tmp_path / "home", spark) as running:
+        running.execute("""
+          CREATE TABLE t (id INT PRIMARY KEY, x DOUBLE);
+          CREATE MATERIALIZED VIEW bag AS SELECT x FROM t WHERE id < 10;
+          CREATE MATERIALIZED VIEW keyed AS SELECT id, x FROM t;
+          INSERT INTO t VALUES (1, '-0'), (2, '0'), (3, '-0'), (4, 'NaN'), (5, NULL);
+          FLUSH;
+        """)
+
+        def stored(name: str) -> list[str]:
+            found = lake_table(running.home, f"public.{name}").scan().to_arrow()
+            return sorted(str(tuple(row.values())) for row in found.to_pylist())
+
+        assert stored("bag") == ["(-0.0,)", "(-0.0,)", "(0.0,)", "(None,)", "(nan,)"]
+        running.execute("UPDATE t SET x = '0' WHERE id = 1; FLUSH;")
+        assert stored("keyed") == ["(1, 0.0)", "(2, 0.0)", "(3, -0.0)", "(4, nan)", "(5, None)"]
+        assert len(stored("bag")) == 5

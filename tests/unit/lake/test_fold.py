@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+from collections import Counter
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
@@ -27,7 +28,9 @@ from icestream.lake.fold import (
     UPSERT,
     Upsert,
     fold,
+    net,
 )
+from icestream.lake.keyed import ROW_ID, _Sum, _Union, _Work
 
 COLUMNS = ("lane", "id", "name", "score", "version")
 SCHEMA = pa.schema(
@@ -138,9 +141,9 @@ def in_source_order(rows: list[Row]) -> list[Row]:
 
 
 def plain(value: object) -> object:
-    """A value that equals itself; zeros count as one."""
+    """A value that equals itself, and no other zero than itself."""
     if isinstance(value, float):
-        return "nan" if math.isnan(value) else value + 0.0
+        return "nan" if math.isnan(value) else repr(value)
     return value.decode() if isinstance(value, bytes) else value
 
 
@@ -325,3 +328,73 @@ def test_the_hash_spreads() -> None:
     assert len(set(numbers)) == 20_000
     counts = np.bincount(numbers.view(np.uint64) >> np.uint64(60), minlength=16)
     assert counts.min() > 1_100
+
+
+FLOATS = (None, math.nan, -0.0, 0.0, 1.5)
+NET_SCHEMA = pa.schema(
+    [("id", pa.int64()), ("x", pa.float64()), ("xs", pa.list_(pa.float64())), (OP, pa.int8())]
+)
+NET_COLUMNS = ("id", "x", "xs")
+NET = Upsert(("id",), "net")
+BAG = Upsert(NET_COLUMNS, "bag")
+
+
+def netted(changes: list[tuple[int, Row]], rule: Upsert) -> pa.Table:
+    """The new rows of changes to a table that is empty, by what an executor does."""
+    table = pa.Table.from_pylist([{**row, OP: op} for op, row in changes], NET_SCHEMA)
+    found, vanished = _Sum({}, _Union().addInPlace), _Sum(0, int.__add__)
+    work = _Work(NET_COLUMNS, rule, "", (), {}, {}, found, vanished)
+    made = list(work.run(iter(table.to_batches())))
+    return pa.Table.from_batches(made).drop([ROW_ID]) if made else NET_SCHEMA.empty_table()
+
+
+def exactly(row: Row) -> tuple[object, ...]:
+    return tuple(repr(row[name]) for name in NET_COLUMNS)
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    rows=st.lists(
+        st.tuples(st.integers(0, 3), st.sampled_from(FLOATS), st.lists(st.sampled_from(FLOATS), max_size=2)),
+        max_size=12,
+    ),
+    went=st.integers(0, 4),
+    seed=st.integers(0, 2**32),
+)  # fmt: skip
+def test_rows_without_a_key_are_stored_as_they_came(
+    rows: list[tuple[Any, ...]], went: int, seed: int
+) -> None:
+    r = random.Random(seed)
+    came = [dict(zip(NET_COLUMNS, row, strict=True)) for row in rows]
+    gone = r.sample(came, min(went, len(came)))
+    changes = [(UPSERT, row) for row in came] + [(DELETE, row) for row in gone]
+    r.shuffle(changes)
+    expected = Counter(map(exactly, came)) - Counter(map(exactly, gone))
+    assert Counter(map(exactly, netted(changes, BAG).to_pylist())) == expected
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    before=st.dictionaries(st.integers(0, 5), st.sampled_from(FLOATS), max_size=5),
+    after=st.dictionaries(st.integers(0, 5), st.sampled_from(FLOATS), max_size=5),
+)
+def test_a_row_gets_the_zero_that_came(
+    before: dict[int, float | None], after: dict[int, float | None]
+) -> None:
+    changes = [{"id": id, "x": x, "xs": [x], OP: DELETE} for id, x in before.items()]
+    changes += [{"id": id, "x": x, "xs": [x], OP: UPSERT} for id, x in after.items()]
+    outcome = net(pa.Table.from_pylist(changes, NET_SCHEMA), NET_COLUMNS, NET)
+    touched = [key.as_py() for key in outcome.keys[0]]
+    stored = {id: x for id, x in before.items() if id not in touched}
+    stored |= {row["id"]: row["x"] for row in outcome.rows.to_pylist()}
+    assert {id: repr(x) for id, x in stored.items()} == {id: repr(x) for id, x in after.items()}
+
+
+@pytest.mark.parametrize("rule", [NET, BAG], ids=["net", "bag"])
+def test_a_row_that_came_and_went_with_another_zero_is_not_stored(rule: Upsert) -> None:
+    came, went = ({"id": 1, "x": x, "xs": None} for x in (0.0, -0.0))
+    other = {"id": 2, "x": -0.0, "xs": None}
+    found = netted([(UPSERT, came), (DELETE, went), (UPSERT, other)], rule)
+    assert [exactly(row) for row in found.to_pylist()] == [exactly(other)]
+    again = netted([(UPSERT, came), (UPSERT, came), (DELETE, went)], rule)
+    assert again.num_rows == 1

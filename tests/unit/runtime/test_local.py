@@ -18,6 +18,7 @@ from icestream.lake import copies
 from icestream.lake.stamp import RECORD, ObjectAt, Record
 from icestream.runtime import local as subject
 from icestream.runtime.local import CLOSING, Local
+from tests.engine import await_condition
 from tests.spark.golden import plan
 
 TEN = "(VALUES (0), (1), (2), (3), (4), (5), (6), (7), (8), (9))"
@@ -181,3 +182,23 @@ def test_a_query_that_cannot_be_interrupted_keeps_nobody_from_closing(tmp_path: 
         check=True,
     )
     assert CLOSING <= float(ended.stdout) < CLOSING + 5
+
+
+def test_a_database_that_was_left_behind_is_closed_after_its_last_query(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("icestream.runtime.local.CLOSING", 0.05)
+    local = Local(Home.at(tmp_path / "home"), EngineSettings())
+    with local._cursor():
+        local.close()
+        database = local._open()
+        assert database.execute("SELECT 1").fetchall() == [(1,)]
+    await_condition(lambda: is_closed(database), "the database is closed", 10)
+
+
+def is_closed(database: duckdb.DuckDBPyConnection) -> bool:
+    try:
+        database.execute("SELECT 1")
+    except duckdb.ConnectionException:
+        return True
+    return False
