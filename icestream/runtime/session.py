@@ -22,7 +22,7 @@ from icestream.file_access import FileAccess
 from icestream.lake.access import access_conf, landing_folder
 from icestream.lake.catalogs import embedded
 from icestream.runtime import classes, java_library
-from icestream.runtime.spark_jobs import register_cancel_check
+from icestream.runtime.spark_jobs import register_functions
 from icestream.secrecy import HIDDEN, REDACTED, URL_PASSWORD
 
 # What a statement does wrong is told to whoever gave it; these tell it again, with a page of Java.
@@ -142,7 +142,7 @@ def start(
             f"Spark did not start: {error.getMessage()}",
             remedy=f"icestream doctor looks at the machine; the JVM's words are in {errors}",
         ) from error
-    register_cancel_check(session)
+    register_functions(session)
     return session
 
 
@@ -170,7 +170,7 @@ def adopt(spark: SparkSession, home: Home, access: FileAccess | None = None) -> 
     session: SparkSession = spark.newSession()
     for key, value in (DIALECT | embedded(home).spark_conf() | access_conf(access)).items():
         session.conf.set(key, value)
-    register_cancel_check(session)
+    register_functions(session)
     return session
 
 
