@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 from icestream.dev import jars
 from icestream.runtime import java_library
 from icestream.runtime.session import DIALECT
+from icestream.runtime.spark_functions import register_functions
 
 SETTINGS = {
     **DIALECT,
@@ -40,6 +41,7 @@ def start() -> SparkSession:
     builder = builder.config("spark.driver.extraClassPath", jars.class_path(engine))
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
+    register_functions(session)
     return session
 
 

@@ -19,6 +19,8 @@ from icestream.functions.arrays import LONGEST_SERIES
 from icestream.functions.coercion import describe, general
 from icestream.functions.expressions import Call, Cast, Expr, Literal
 from icestream.functions.formats import shape
+from icestream.functions.function import Function
+from icestream.functions.patterns import describe_failure, is_regex
 from icestream.functions.strings import constant
 from icestream.types import ArrayType, NumericType, Type
 
@@ -37,6 +39,10 @@ class _Guard:
     def guard(self, value: str, failure: str) -> str:
         """The value, or else what happens then."""
         return f"coalesce({value}, {failure})"
+
+    def finish(self, root: Expr, value: str) -> str:
+        """The value of `root` from the guarded one."""
+        return finish(root.function, value) if isinstance(root, Call) else value
 
 
 @dataclass(frozen=True)
@@ -135,9 +141,17 @@ def check_overflow(value: str, type: Type, inputs: Sequence[str], *, repeat: boo
 
 def is_passing(expr: Expr) -> bool:
     """Whether it is NULL only for a NULL input or a failure: it belongs to the same guarded part as its parent."""
+    if isinstance(expr, Call) and expr.function.finish is not None:
+        return False
     return is_fallible(expr) or (
         isinstance(expr, Cast) and casts.is_known(expr.arg.type, expr.type)
     )
+
+
+def finish(function: Function, value: str) -> str:
+    """What the function makes of the value of its template."""
+    made = function.finish
+    return value if made is None else f.let(value, lambda v: made.format(v))
 
 
 def leaves_of(root: Expr) -> tuple[Expr, ...]:
@@ -222,6 +236,9 @@ def _describe(expr: Expr, args: Sequence[str]) -> str:
                 return _describe_parsing(args[0], constant(operands[1]) or "")
             if name == "to_timestamp" and len(args) == 1:
                 return _out_of_range(expr.type)
+            if is_regex(name, operands):
+                problem = describe_failure(name, args, operands)
+                return f"concat('2201B{SEPARATOR}', {problem})"
             if name in _CASES:
                 return _CASES[name](args)
             if name in _NAMED:
@@ -250,7 +267,7 @@ def _describe_division(result: Type, divisor: Expr, text: str) -> str:
 NO_KEY = f"raise_error('22023{SEPARATOR}field name must not be null')"
 """In the place of a key of an object that is NULL."""
 _NUMBER = r"^\s*[+-]?\d+\s*$"
-_DECIMAL = r"(?i)^\s*[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?\s*$"
+_DECIMAL = r"(?i)^\s*[+-]?(\d++\.?\d*+|\.\d++)(e[+-]?\d++)?\s*$"
 _MOMENT = r"^\s*\d{4,6}-\d{1,2}-\d{1,2}([ T]\d.*)?$|^\s*\d{8}\s*$|^\s*\d{1,2}:\d{1,2}"
 
 

@@ -6,6 +6,7 @@ many places (MS, IW, Day padding) to be used for output.
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable, Sequence
 
@@ -282,13 +283,24 @@ def parse_pattern(pattern: str) -> str:
 
 def shape(pattern: str) -> str:
     """A regular expression for texts that look as a pattern describes, whatever their numbers are."""
-    out = ""
-    for _, field, text in _tokens(pattern):
+
+    def kind(token: tuple[str, str, str]) -> str:
+        _, field, text = token
         if not field:
-            out += "." * len(text)
+            return "." * len(text)
+        return "letters" if _PARSE.get(field, "") in ("a", "MMM", "MMMM") else "digits"
+
+    out = ""
+    for name, tokens in itertools.groupby(_tokens(pattern), kind):
+        count = len(list(tokens))
+        if (
+            name == "letters"
+        ):  # neighbours are one run: no text can be divided among them in several ways
+            out += f"[A-Za-z]{{{count}}}[A-Za-z]*+"
+        elif name == "digits":
+            out += f"(?:[+-]?[0-9]){{{count}}}[0-9]*+"
         else:
-            kind = _PARSE.get(field, "")
-            out += "[A-Za-z]+" if kind in ("a", "MMM", "MMMM") else "[+-]?[0-9]+"
+            out += name * count
     return f"^\\s*{out}\\s*$"
 
 

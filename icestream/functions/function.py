@@ -42,7 +42,8 @@ class Function:
     """One overload.
 
     `strict`: NULL in any argument gives NULL. `fallible`: PostgreSQL may refuse a non-NULL input, and the
-    template gives NULL then. `monotone`: the index of the argument in which the function never decreases, all
+    template gives NULL then. `finish`: a template on the value that the other one gives, for a function whose value may also be
+    NULL for another reason. `monotone`: the index of the argument in which the function never decreases, all
     others constant (watermarks pass through it). `accumulator`: what to keep to maintain an aggregate under
     inserts and deletes; None means the group is read again.
     """
@@ -56,6 +57,7 @@ class Function:
     pure: bool = True
     strict: bool = True
     fallible: bool = False
+    finish: str | None = None
     monotone: int | None = None
     accumulator: tuple[str, ...] | None = None
     set_returning: bool = False

@@ -1,5 +1,6 @@
 """Pattern matching: LIKE, SIMILAR TO and PostgreSQL's regular expressions on Java's.
 
+Patterns of users are matched by functions of the engine's own (`runtime/java/Regex.java`), never by Spark's: those have no limit.
 A constant pattern is translated when the expression is bound; a pattern from a column is taken as Java reads it.
 Where a pattern can match in several ways PostgreSQL prefers the longest match of an alternation, Java the first.
 """
@@ -17,6 +18,12 @@ from icestream.functions.input_errors import TextInputError
 from icestream.functions.strings import constant, required
 
 TEXT, I4, BOOL = t.VARCHAR, t.INTEGER, t.BOOLEAN
+MATCHES, GROUPS, SUBSTRING, COUNT, SPLIT, REPLACE, PROBLEM = (
+    f"icestream_regex_{name}"
+    for name in ("matches", "groups", "substring", "count", "split", "replace", "problem")
+)
+LIKE = "icestream_like"
+"""Functions of the Spark session. They give NULL for a pattern that is wrong, or takes too many steps."""
 _CLASSES = {
     "alpha": r"\p{L}", "digit": r"\p{Nd}", "alnum": r"\p{L}\p{Nd}", "upper": r"\p{Lu}", "lower": r"\p{Ll}",
     "space": r"\s", "punct": r"\p{Punct}", "xdigit": "0-9A-Fa-f", "blank": r" \t", "cntrl": r"\p{Cntrl}",
@@ -25,17 +32,14 @@ _CLASSES = {
 _ESCAPES = {"m": r"\b(?=\w)", "M": r"\b(?<=\w)", "y": r"\b", "Y": r"\B", "Z": r"\z", "A": r"\A"}
 
 
-def java_regex(pattern: str, shift: int = 0) -> str:
-    """A PostgreSQL regular expression as Java writes it; `shift` moves back-references up."""
+def java_regex(pattern: str) -> str:
+    """A PostgreSQL regular expression as Java writes it."""
     out, i = "", 0
     while i < len(pattern):
         c = pattern[i]
         if c == "\\" and i + 1 < len(pattern):
             n = pattern[i + 1]
-            if n.isdigit() and n != "0":
-                out += f"\\{int(n) + shift}"
-            else:
-                out += _ESCAPES.get(n, c + n)
+            out += _ESCAPES.get(n, c + n)
             i += 2
         elif c == "[":
             text, i = _bracket(pattern, i)
@@ -71,12 +75,6 @@ def _bracket(pattern: str, i: int) -> tuple[str, int]:
     return out + "]", i + 1
 
 
-def groups(pattern: str) -> int:
-    """How many groups a pattern captures."""
-    plain = re.sub(r"\\.|\[\^?\]?[^\]]*\]", "", pattern)
-    return len(re.findall(r"\((?!\?)", plain))
-
-
 def _modes(flags: str) -> str:
     """Java's inline flags: a dot matches a newline in PostgreSQL unless told otherwise."""
     unknown = set(flags) - set("gicsntmpxq")
@@ -97,87 +95,67 @@ def _regex(a: str, e: Expr, flags: str = "") -> str:
 
 
 def _match(flags: str) -> Template:
-    return lambda a, e: f"({a[0]} RLIKE {_regex(a[1], e[1], flags)})"
+    return lambda a, e: f"{MATCHES}({a[0]}, {_regex(a[1], e[1], flags)})"
 
 
 def _regexp_like(a: Sequence[str], e: Sequence[Expr]) -> str:
-    flags = required(e[2], "regexp_like with flags")
-    return f"({a[0]} RLIKE {_regex(a[1], e[1], flags)})"
+    return f"{MATCHES}({a[0]}, {_regex(a[1], e[1], _flags(e, 2, 'regexp_like'))})"
 
 
-def _replacement(a: str, e: Expr, shift: int) -> str:
-    value = constant(e)
-    if value is None:
-        dollars = f"regexp_replace({a}, '[$]', '\\\\\\\\\\\\$')"
-        numbered = f"regexp_replace({dollars}, '\\\\\\\\([1-9])', '\\\\$$1')"
-        if shift:
-            raise ValueError("regexp_replace without 'g' whose replacement is not a constant")
-        return numbered
-    out, i = "", 0
-    while i < len(value):
-        c = value[i]
-        if c == "\\" and i + 1 < len(value):
-            n = value[i + 1]
-            if n == "&":
-                out += "$2" if shift else "$0"
-            elif n.isdigit() and n != "0":
-                out += f"${int(n) + shift}"
-            else:
-                out += "\\" + n
-            i += 2
-            continue
-        out += "\\" + c if c in "\\$" else c
-        i += 1
-    return f.string(out)
+def _flags(e: Sequence[Expr], at: int, what: str) -> str:
+    return required(e[at], f"{what} with flags") if len(e) > at else ""
 
 
 def _regexp_replace(a: Sequence[str], e: Sequence[Expr]) -> str:
-    flags = required(e[3], "regexp_replace with flags") if len(a) > 3 else ""
-    if "g" in flags:
-        return f"regexp_replace({a[0]}, {_regex(a[1], e[1], flags)}, {_replacement(a[2], e[2], 0)})"
-    # the first match only: anchor at the beginning and carry what stands before it
-    pattern = required(e[1], "regexp_replace without 'g' and with a pattern")
-    whole = r"\&" in (constant(e[2]) or "")
-    shift = 2 if whole else 1
-    inner = java_regex(pattern, shift)
-    body = f"({inner})" if whole else f"(?:{inner})"
-    anchored = f"{_modes(flags)}\\A([\\s\\S]*?){body}"
-    replacement = _replacement(a[2], e[2], shift)
-    return f"regexp_replace({a[0]}, {f.string(anchored)}, concat('$1', {replacement}))"
+    flags = _flags(e, 3, "regexp_replace")
+    every = "TRUE" if "g" in flags else "FALSE"
+    return f"{REPLACE}({a[0]}, {_regex(a[1], e[1], flags)}, {a[2]}, {every})"
 
 
-def _extracted(
-    a: Sequence[str], e: Sequence[Expr], what: str, flags_at: int = 2
-) -> tuple[str, int]:
+def _constant_regex(e: Sequence[Expr], what: str, flags_at: int = 2) -> str:
     pattern = required(e[1], f"{what} with a pattern")
-    flags = required(e[flags_at], f"{what} with flags") if len(a) > flags_at else ""
-    return f.string(_modes(flags) + java_regex(pattern)), groups(pattern)
+    return f.string(_modes(_flags(e, flags_at, what)) + java_regex(pattern))
 
 
 def _substring(a: Sequence[str], e: Sequence[Expr]) -> str:
-    regex, count = _extracted(a, e, "substring")
-    return f"IF({a[0]} RLIKE {regex}, regexp_extract({a[0]}, {regex}, {min(count, 1)}), NULL)"
+    return f"{SUBSTRING}({a[0]}, {_constant_regex(e, 'substring')}, 1)"
 
 
 def _regexp_match(a: Sequence[str], e: Sequence[Expr]) -> str:
-    regex, count = _extracted(a, e, "regexp_match")
-    found = ", ".join(
-        f"regexp_extract({a[0]}, {regex}, {i})" for i in (range(1, count + 1) or (0,))
-    )
-    return f"IF({a[0]} RLIKE {regex}, array({found}), NULL)"
+    return f"{GROUPS}({a[0]}, {_constant_regex(e, 'regexp_match')})"
 
 
 def _regexp_count(a: Sequence[str], e: Sequence[Expr]) -> str:
-    return f"regexp_count({a[0]}, {_regex(a[1], e[1])})"
+    return f"{COUNT}({a[0]}, {_regex(a[1], e[1])})"
 
 
 def _regexp_substr(a: Sequence[str], e: Sequence[Expr]) -> str:
-    regex = _regex(a[1], e[1])
-    return f"IF({a[0]} RLIKE {regex}, regexp_extract({a[0]}, {regex}, 0), NULL)"
+    return f"{SUBSTRING}({a[0]}, {_regex(a[1], e[1])}, 0)"
 
 
 def _regexp_split(a: Sequence[str], e: Sequence[Expr]) -> str:
-    return f"split({a[0]}, {_regex(a[1], e[1])}, -1)"
+    return f"{SPLIT}({a[0]}, {_regex(a[1], e[1])})"
+
+
+def is_regex(name: str, args: Sequence[Expr]) -> bool:
+    """Whether a function of that name takes a regular expression as its second argument."""
+    return name in _FLAGS_AT and args[1].type == TEXT
+
+
+_FLAGS_AT = {
+    "~": 2, "~*": 2, "similar to": 2, "regexp_like": 2, "regexp_replace": 3, "regexp_match": 2, "regexp_count": 2, "regexp_substr": 2,
+    "regexp_split_to_array": 2, "substring": 2,
+}  # fmt: skip
+
+
+def describe_failure(name: str, a: Sequence[str], e: Sequence[Expr]) -> str:
+    """The text of what is wrong with the regular expression of a call that failed."""
+    if name == "similar to":
+        regex = f.string(_similar_regex(e))
+    else:
+        flags = "i" if name == "~*" else _flags(e, _FLAGS_AT[name], name)
+        regex = _regex(a[1], e[1], flags)
+    return f"{PROBLEM}({regex})"
 
 
 def _like(name: str) -> Template:
@@ -191,12 +169,9 @@ def _like(name: str) -> Template:
                 raise ValueError("LIKE with a pattern that is not a constant and an ESCAPE")
             return _like_any(a[0], a[1], name)
         parts = like_parts(pattern, escape)
-        if not has_backtracking(parts):
-            return f"({a[0]} {name} {f.string(like_pattern(parts))})"
-        # ILIKE compares what both are in lower case. The text has no letters of its own that are not.
-        regex = f.string(_atomic(parts))
-        low = (f"lower({a[0]})", f"lower({regex})")
-        return f"({a[0]} RLIKE {regex})" if name == "LIKE" else f"({low[0]} RLIKE {low[1]})"
+        if has_backtracking(parts):
+            return _like_any(a[0], f.string(like_pattern(parts)), name)
+        return f"({a[0]} {name} {f.string(like_pattern(parts))})"
 
     return template
 
@@ -255,14 +230,6 @@ def like_regex(parts: Sequence[Segment]) -> str:
     return "(?s)" + ".*".join(map(_literal, parts))
 
 
-def _atomic(parts: Sequence[Segment]) -> str:
-    """The pattern for Java, which goes back: the first place where a part is found is as good as any later one, so it
-    need not try the others. It would take years for some patterns, and nothing ends it."""
-    first, *middle, last = map(_literal, parts)
-    found = "".join(f"(?>.*?{part})" for part in middle)
-    return f"(?s)^{first}{found}" + (f".*{last}\\z" if last else "")
-
-
 def _literal(part: Segment) -> str:
     return "".join(
         "." if c is None else c if c.isalnum() or c == "_" or not c.isascii() else "\\" + c
@@ -271,38 +238,29 @@ def _literal(part: Segment) -> str:
 
 
 def _like_any(text: str, pattern: str, name: str) -> str:
-    """LIKE with a pattern from a column: the text of `_atomic`, made by Spark. NULL if it ends with its escape."""
-    if name == "ILIKE":
+    """LIKE with any pattern, in one pass. NULL if the pattern ends with its escape."""
+    if name == "ILIKE":  # compares what both are in lower case
         text, pattern = f"lower({text})", f"lower({pattern})"
-    steps = (
-        (r"(?s)\\(.)|([^%_\\])", r"\\Q$1$2\\E"),
-        (r"(?s)(?<!\\Q)%+((?:[^%]++|(?<=\\Q)%)+)(?<!\\Q)(?=%)", "(?>.*?$1)"),
-        (r"(?<!\\Q)%+", ".*"),
-        (r"(?<!\\Q)_", "."),
-    )
-
-    def matched(p: str) -> str:
-        regex = p
-        for find, put in steps:
-            regex = f"regexp_replace({regex}, {f.string(find)}, {f.string(put)})"
-        wrong = f"{p} RLIKE {f.string(_ENDS_WITH_ESCAPE)}"
-        return (
-            f"IF({wrong}, NULL, {text} RLIKE concat('(?s)^', {regex}, {f.string(chr(92) + 'z')}))"
-        )
-
-    return f.let(pattern, matched)
-
-
-_ENDS_WITH_ESCAPE = r"(?<!\\)(?:\\\\)*\\\z"
+    return f"{LIKE}({text}, {pattern})"
 
 
 def _similar(a: Sequence[str], e: Sequence[Expr]) -> str:
-    pattern = required(e[1], "SIMILAR TO with a pattern")
-    escape = _escape(e[2], "SIMILAR TO") if len(a) > 2 else "\\"
+    pattern, escape = _similar_arguments(e)
     if not set(pattern) & set("|*+?{}()[]") and not pattern.endswith(escape or "\0"):
         parts = like_parts(pattern, escape)  # it has nothing that LIKE has not
         if has_backtracking(parts):
-            return f"({a[0]} RLIKE {f.string(_atomic(parts))})"
+            return _like_any(a[0], f.string(like_pattern(parts)), "LIKE")
+    return f"{MATCHES}({a[0]}, {f.string(_similar_regex(e))})"
+
+
+def _similar_arguments(e: Sequence[Expr]) -> tuple[str, str]:
+    """The pattern and the escape character."""
+    pattern = required(e[1], "SIMILAR TO with a pattern")
+    return pattern, _escape(e[2], "SIMILAR TO") if len(e) > 2 else "\\"
+
+
+def _similar_regex(e: Sequence[Expr]) -> str:
+    pattern, escape = _similar_arguments(e)
     out, i = "", 0
     while i < len(pattern):
         c = pattern[i]
@@ -324,8 +282,7 @@ def _similar(a: Sequence[str], e: Sequence[Expr]) -> str:
                 "(": "(?:",
             }.get(c, c)
         i += 1
-    regex = rf"(?Us)\A(?:{out})\z"
-    return f"({a[0]} RLIKE {f.string(regex)})"
+    return rf"(?Us)\A(?:{out})\z"
 
 
 def _row(
@@ -333,16 +290,19 @@ def _row(
     args: tuple[t.Type, ...],
     spark: Template,
     result: t.Type = BOOL,
-    fallible: bool = False,
+    fallible: bool = True,
+    finish: str | None = None,
 ) -> Function:
-    return Function(name, args, result, spark, fallible=fallible)
+    return Function(name, args, result, spark, fallible=fallible, finish=finish)
 
 
+_FIRST = "get({0}, 0)"
+"""Of an array that is empty where nothing matched."""
 ROWS: Rows = (
-    _row("~~", (TEXT, TEXT), _like("LIKE")),
-    _row("~~", (TEXT, TEXT, TEXT), _like("LIKE")),
-    _row("~~*", (TEXT, TEXT), _like("ILIKE")),
-    _row("~~*", (TEXT, TEXT, TEXT), _like("ILIKE")),
+    _row("~~", (TEXT, TEXT), _like("LIKE"), fallible=False),
+    _row("~~", (TEXT, TEXT, TEXT), _like("LIKE"), fallible=False),
+    _row("~~*", (TEXT, TEXT), _like("ILIKE"), fallible=False),
+    _row("~~*", (TEXT, TEXT, TEXT), _like("ILIKE"), fallible=False),
     _row("similar to", (TEXT, TEXT), _similar),
     _row("similar to", (TEXT, TEXT, TEXT), _similar),
     _row("~", (TEXT, TEXT), _match("")),
@@ -350,10 +310,10 @@ ROWS: Rows = (
     _row("regexp_like", (TEXT, TEXT, TEXT), _regexp_like),
     _row("regexp_replace", (TEXT, TEXT, TEXT), _regexp_replace, TEXT),
     _row("regexp_replace", (TEXT, TEXT, TEXT, TEXT), _regexp_replace, TEXT),
-    _row("regexp_match", (TEXT, TEXT), _regexp_match, t.array(TEXT)),
-    _row("regexp_match", (TEXT, TEXT, TEXT), _regexp_match, t.array(TEXT)),
+    _row("regexp_match", (TEXT, TEXT), _regexp_match, t.array(TEXT), finish=_FIRST),
+    _row("regexp_match", (TEXT, TEXT, TEXT), _regexp_match, t.array(TEXT), finish=_FIRST),
     _row("regexp_count", (TEXT, TEXT), _regexp_count, I4),
-    _row("regexp_substr", (TEXT, TEXT), _regexp_substr, TEXT),
+    _row("regexp_substr", (TEXT, TEXT), _regexp_substr, TEXT, finish=_FIRST),
     _row("regexp_split_to_array", (TEXT, TEXT), _regexp_split, t.array(TEXT)),
-    _row("substring", (TEXT, TEXT), _substring, TEXT),
+    _row("substring", (TEXT, TEXT), _substring, TEXT, finish=_FIRST),
 )  # fmt: skip

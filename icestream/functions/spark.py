@@ -97,11 +97,11 @@ class _Renderer:
                     return known[expr]
                 args = [text(child) for child in expr.children()]
                 if isinstance(expr, Call):
-                    return apply(expr.function, args, expr.args, self.now)
+                    return _evaluate(expr.function, args, expr.args, self.now)
                 assert isinstance(expr, Cast)
                 return self.cast(expr, args[0])
 
-            return errors.guard(root, texts, text, failures)
+            return failures.finish(root, errors.guard(root, texts, text, failures))
 
         return f.once([self.visit(leaf) for leaf in leaves], make)
 
@@ -210,7 +210,12 @@ class _Renderer:
 
 
 def apply(function: Function, args: Sequence[str], exprs: Sequence[Expr], now: str) -> str:
-    """A function's template on rendered arguments, each evaluated once. `now` stands for the batch time.
+    """A function on rendered arguments, each evaluated once. `now` stands for the batch time."""
+    return errors.finish(function, _evaluate(function, args, exprs, now))
+
+
+def _evaluate(function: Function, args: Sequence[str], exprs: Sequence[Expr], now: str) -> str:
+    """A function's template. NULL for a NULL input, and where it fails.
 
     Formatting puts the arguments in as they are: nothing looks for placeholders inside them.
     """

@@ -1,6 +1,7 @@
 """Casts of text columns as Spark SQL: PostgreSQL's value, or NULL. Never another value.
 
-The ordinary form of a type is recognised by a cheap pattern first. Constants are read by `text_input`, which knows every
+The ordinary form of a type is recognised by a cheap pattern first. No pattern may take more than one pass over a text, or a
+stack as deep as the text is long, which would end the JVM: repeated groups are possessive. Constants are read by `text_input`, which knows every
 form; forms that are only known there give NULL here (docs/sql/types.md lists them).
 """
 
@@ -15,8 +16,8 @@ from icestream.types import NumericType, Type, spark_type
 _DAY = "86400000000L"
 _BLANKS = "' \\t\\n\\u000b\\u000c\\r'"
 _WHOLE = r"^\s*[+-]?[0-9]+\s*$"
-_NUMERIC = r"^\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?0*\d{1,3})?\s*$"
-_FLOAT = r"(?i)^\s*([+-]?((\d+\.?\d*|\.\d+)(e[+-]?\d+)?|inf|infinity)|nan)\s*$"
+_NUMERIC = r"^\s*[+-]?(\d++\.?\d*+|\.\d++)([eE][+-]?0*\d{1,3})?\s*$"
+_FLOAT = r"(?i)^\s*([+-]?((\d++\.?\d*+|\.\d++)(e[+-]?\d++)?|inf|infinity)|nan)\s*$"
 _ZERO = r"^\s*[+-]?[0.]+([eE].*)?\s*$"
 _ODD_RUN = r"(?<![0-9a-fA-F])[0-9a-fA-F](?:[0-9a-fA-F]{2})*+(?![0-9a-fA-F])"
 
@@ -52,7 +53,7 @@ _NAMES = "|".join(
 )
 _PAIR = rf"{_AMOUNT}\s*({_NAMES})(?![a-z\d.+-])"
 _SPAN_CLOCK = r"([+-]?)(\d{1,9}):([0-5]?\d)(?::(60|[0-5]?\d)(\.\d*)?)?(?![\d:.])"
-_SPAN = rf"^\s*(?:(?:{_PAIR}|{_SPAN_CLOCK})[\s,]*)+$"
+_SPAN = rf"^\s*(?:(?:{_PAIR}|{_SPAN_CLOCK})[\s,]*+){{1,{len(_UNITS) + 1}}}+$"
 _ISO_SPAN = (
     r"^P(?=.)(?:-?[\d.]+Y)?(?:-?[\d.]+M)?(?:-?[\d.]+W)?(?:-?[\d.]+D)?"
     r"(?:T(?:-?[\d.]+H)?(?:-?[\d.]+M)?(?:-?[\d.]+S)?)?$"
@@ -235,7 +236,7 @@ def _verbose(v: str) -> str:
         (r"(?<![\d.:a-z-])([+-]?)(\d{1,9})-(0?\d|1[01])(?![\d:.-])", "$1$2 y $1$3 mon"),
         (r"(?<![\d.:a-z])([+-]?\d{1,9})(\s+[+-]?\d+:)", "$1 d$2"),
         (r"(?<![\d.:a-z+-])([+-]?[\d.]+)\s*$", "$1 s"),
-        (r"^\s*@|\s+ago\s*$", ""),
+        (r"^\s*@|(?<!\s)\s++ago\s*+$", ""),
     ):
         text = f"regexp_replace({text}, {f.string(pattern)}, '{form}')"
     return f"IF({v} RLIKE {f.string(_ISO_SPAN)}, concat({iso_date}, ' ', {iso_time}), {text})"

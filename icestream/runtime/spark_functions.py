@@ -19,6 +19,7 @@ def register_functions(spark: SparkSession) -> None:
     """Give a session the functions that need nothing else. Called once for each session, when it is made."""
     if _has_jar(spark):
         _register(spark, CANCEL_CHECK, _classes(spark).KeepRunning(), "BooleanType")
+        _classes(spark).Regex.register(spark._jsparkSession)
         spark.conf.set(CANCELLABLE, "true")
 
 

@@ -6,7 +6,6 @@ import itertools
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
@@ -32,19 +31,20 @@ def raising_sql_errors() -> Iterator[None]:
         yield
     except PySparkException as error:
         condition = error.getCondition() or ""
-        if condition == "INVALID_PARAMETER_VALUE.PATTERN":
-            raise SqlError("invalid regular expression", code="2201B") from None
         if condition.startswith("COLLECTION_SIZE_LIMIT_EXCEEDED"):
             raise SqlError("an array has too many elements", code="54000") from None
+        parameters = error.getMessageParameters() or {}
+        if "`icestream_" in parameters.get("routineName", ""):
+            raise SqlError(
+                "patterns are matched by functions that this Spark application does not have",
+                remedy="put icestream.jar on its class path (docs/guarantees.md)",
+                code="0A000",
+            ) from None
         if condition != "USER_RAISED_EXCEPTION":
             raise
-        raised = (error.getMessageParameters() or {}).get("errorMessage", "")
+        raised = parameters.get("errorMessage", "")
         code, _, message = raised.partition(SEPARATOR)
         raise SqlError(message, code=code) from None
-    except Py4JJavaError as error:
-        if "java.util.regex.PatternSyntaxException" not in str(error):  # a pattern from a column
-            raise
-        raise SqlError("invalid regular expression", code="2201B") from None
 
 
 @contextmanager
@@ -53,9 +53,12 @@ def cancellable(spark: SparkSession, pool: str = "queries") -> Iterator[None]:
     interrupt = interrupts.current()
     context = spark.sparkContext
     group = f"icestream-statement-{next(_NUMBERS)}"
+    regex = context._jvm.icestream.Regex if has_cancel_check(spark) else None
 
     def cancel() -> None:
         if (running := context._jsc) is not None:  # a context that was stopped has no jobs
+            if regex is not None:
+                regex.cancel(group)
             running.sc().cancelJobGroupAndFutureJobs(group)
 
     context.setJobGroup(group, "a statement of a client")
@@ -69,3 +72,5 @@ def cancellable(spark: SparkSession, pool: str = "queries") -> Iterator[None]:
         if context._jsc is not None:
             context.setLocalProperty(GROUP, None)
             context.setLocalProperty(POOL, None)
+            if regex is not None and interrupt.cancelled:
+                regex.forget(group)

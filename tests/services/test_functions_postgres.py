@@ -323,6 +323,9 @@ class TellFailures(RaiseFailures):
     def guard(self, value: str, failure: str) -> str:
         return f"IF(({value}) IS NULL, {failure.replace('raise_error(', '(')}, NULL)"
 
+    def finish(self, root: Expr, value: str) -> str:
+        return value
+
 
 def known_state(expr: Expr, ours: str, postgres: str) -> bool:
     """Where errors differ from PostgreSQL's on purpose: numerics have 38 digits, no NaN and no infinity."""

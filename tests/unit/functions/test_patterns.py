@@ -1,19 +1,21 @@
-"""LIKE as DuckDB and Java are told it: every pattern takes one pass over the text."""
+"""LIKE as DuckDB is told it: every pattern takes one pass over the text. Regular expressions as Spark is told them."""
 
 from __future__ import annotations
 
 import random
-import re
 import threading
 import time
 
 import duckdb
 import pytest
 
+from icestream.functions import render
 from icestream.functions.duckdb import Expressions
-from icestream.functions.patterns import _atomic, has_backtracking, like_parts, like_pattern
+from icestream.functions.expression_errors import RAISE, CountFailures
+from icestream.functions.patterns import has_backtracking, like_parts, like_pattern
 from icestream.plan.logical import Project
 from tests.seeds import draw_seed
+from tests.unit.functions.support import bound, rendered
 from tests.unit.plan.tables import bind
 
 
@@ -57,9 +59,6 @@ def test_patterns_mean_what_like_means() -> None:
         expected = matches(text, pattern)
         hits += expected
         parts = like_parts(pattern, "\\")
-        java = _atomic(parts) if len(parts) > 1 else None
-        if java is not None:  # Python reads atomic groups as Java does
-            assert bool(re.search(java.replace("\\z", "\\Z"), text)) == expected, (text, pattern)
         ((found,),) = database.execute(local_text(text, pattern)).fetchall()
         assert found == expected, (text, pattern)
         assert like_parts(like_pattern(parts), "\\") == parts
@@ -76,7 +75,6 @@ def test_wildcards_in_a_row_are_one() -> None:
 def test_no_pattern_takes_more_than_one_pass(pattern: str) -> None:
     text = "a" * 3000
     began = time.monotonic()
-    assert re.search(_atomic(like_parts(pattern, "\\")).replace("\\z", "\\Z"), text) is None
     found: list[object] = []
     thread = threading.Thread(
         target=lambda: found.append(duckdb.sql(local_text(text, pattern)).fetchone()), daemon=True
@@ -85,3 +83,39 @@ def test_no_pattern_takes_more_than_one_pass(pattern: str) -> None:
     thread.join(20)
     assert found == [(False,)]
     assert time.monotonic() - began < 10
+
+
+REGEXES = {
+    "s ~ 'a$'": r"icestream_regex_matches(`t`.`s`, '(?Us)a\\z')",
+    "s !~* 'a'": "(NOT icestream_regex_matches(`t`.`s`, '(?Uius)a'))",
+    "s ~ s": "icestream_regex_matches(`t`.`s`, concat('(?Us)', `t`.`s`))",
+    "s SIMILAR TO '(a|b)%'": r"icestream_regex_matches(`t`.`s`, '(?Us)\\A(?:(?:a|b).*)\\z')",
+    "s SIMILAR TO '%a%b'": "icestream_like(`t`.`s`, '%a%b')",
+    "s LIKE '%a%b'": "icestream_like(`t`.`s`, '%a%b')",
+    "s LIKE '%a%'": "(`t`.`s` LIKE '%a%')",
+    "s ILIKE s": "icestream_like(lower(`t`.`s`), lower(`t`.`s`))",
+    "regexp_like(s, 'a', 'x')": "icestream_regex_matches(`t`.`s`, '(?Uxs)a')",
+    "regexp_count(s, 'a')": "icestream_regex_count(`t`.`s`, '(?Us)a')",
+    "regexp_match(s, '(a)')": "get(icestream_regex_groups(`t`.`s`, '(?Us)(a)'), 0)",
+    "regexp_substr(s, '(a)')": "get(icestream_regex_substring(`t`.`s`, '(?Us)(a)', 0), 0)",
+    "substring(s from '(a)')": "get(icestream_regex_substring(`t`.`s`, '(?Us)(a)', 1), 0)",
+    "regexp_split_to_array(s, 'a')": "icestream_regex_split(`t`.`s`, '(?Us)a')",
+    "regexp_replace(s, 'a', s)": "icestream_regex_replace(`t`.`s`, '(?Us)a', `t`.`s`, FALSE)",
+    "regexp_replace(s, 'a', s, 'g')": "icestream_regex_replace(`t`.`s`, '(?Us)a', `t`.`s`, TRUE)",
+}
+
+
+@pytest.mark.parametrize("sql", REGEXES)
+def test_no_pattern_of_a_user_is_matched_by_sparks_own_functions(sql: str) -> None:
+    assert rendered(sql) == REGEXES[sql]
+
+
+def test_a_failure_is_told_from_no_match() -> None:
+    """The guard stands around the value that is NULL only for a failure."""
+    expr = bound("coalesce(substring(s from 'a'), s)")
+    failed = "icestream_failed(7, `t`.`s` IS NOT NULL)"
+    value = "icestream_regex_substring(`t`.`s`, '(?Us)a', 1)"
+    text = render(expr, failures=CountFailures(7))
+    assert text == f"coalesce(get(coalesce({value}, {failed}), 0), `t`.`s`)"
+    raising = render(bound("s ~ 'a'"), failures=RAISE)
+    assert "raise_error(concat('2201B|', icestream_regex_problem('(?Us)a')))" in raising
