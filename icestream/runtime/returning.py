@@ -47,7 +47,7 @@ def bind_returning(statement: Change, table: Table, catalog: Catalog) -> Node | 
     items = ", ".join(q.text for q in statement.returning)
     (select,) = parse(f"SELECT {items} FROM {quote(table.name)}", "", {})
     assert isinstance(select, st.Select)
-    node = bind_query(select.query, relation)
+    node = bind_query(select.query, relation, row_by_row="RETURNING")
     if set(relations_read(node)) - {table.key}:
         raise NotSupportedError("RETURNING from another table", place=statement.table.place)
     return node
