@@ -314,3 +314,25 @@ async def _execute_many(url: str) -> None:
         assert await client.fetchval("SELECT count(*) FROM many") == 301
     finally:
         await client.close()
+
+
+def test_reading_leaves_no_temporary_views_behind(url: str, spark: SparkSession) -> None:
+    with connect(url) as client, connect(url, autocommit=True) as setup:
+        setup.execute("CREATE TABLE seen_k (id INT PRIMARY KEY, v INT)")
+        setup.execute("CREATE TABLE seen_b (v INT)")
+        setup.execute(
+            "CREATE MATERIALIZED VIEW seen_n AS SELECT v, count(*) AS n FROM seen_b GROUP BY v"
+        )
+        for number in range(12):
+            client.execute("INSERT INTO seen_k VALUES (1, %s)", [number])
+            assert rows(client, "SELECT v FROM seen_k") == [(number,)]
+            if number % 4 == 0:
+                client.execute("INSERT INTO seen_b VALUES (%s) RETURNING v + 1", [number])
+                client.execute("DELETE FROM seen_b WHERE v < 0")
+                client.commit()
+                setup.execute("FLUSH")
+            else:
+                client.rollback()
+            if number == 0:
+                known = spark.sql("SHOW VIEWS").count()
+        assert known == spark.sql("SHOW VIEWS").count() == 0
