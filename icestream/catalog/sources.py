@@ -17,6 +17,7 @@ from icestream.errors import NotSupportedError, Place, SqlError, did_you_mean
 from icestream.functions.bind import bind_as
 from icestream.functions.expressions import Expr
 from icestream.functions.scope import Scope
+from icestream.plan.clauses import refuse_calls
 from icestream.sql import statements as st
 from icestream.sql.options import Settings, check
 from icestream.types import Type
@@ -174,7 +175,9 @@ def _default(column: st.Column) -> Expr | None:
         return None
     assert column.type is not None
     tree, place_of, what = column.default.tree, column.default.place_of, f'column "{column.name}"'
-    return bind_as(tree, column.type, Scope.of({}), place_of, what=what)
+    expr = bind_as(tree, column.type, Scope.of({}), place_of, what=what)
+    refuse_calls(expr, "DEFAULT expressions", tree, place_of)
+    return expr
 
 
 def _included(include: st.Include, ingest: Ingest, connector: SourceConnector) -> Column:
@@ -215,5 +218,6 @@ def _generated(
         if column.type is None:
             raise SqlError(f"column {column.name} needs a type", place=column.place)
         expr = bind_as(tree, column.type, scope, place_of, what=f'column "{column.name}"')
+        refuse_calls(expr, "column generation expressions", tree, place_of)
         result.append(Column(column.name, column.type, column.not_null, expr))
     return (*result, *by_name.values())

@@ -17,7 +17,7 @@ from icestream.connectors.iceberg_options import (
     sqlite_file,
 )
 from icestream.errors import NotSupportedError, Place, SqlError
-from icestream.kafka_connect import keys
+from icestream.kafka_connect import keys, patterns
 from icestream.sql.environment import resolve
 from icestream.sql.options import OptionSpec, Secrets, Settings, Spec, check
 from icestream.sql.statements import Option, Options
@@ -182,7 +182,14 @@ def _route(settings: Settings, table: str) -> str | None:
             f"{key} needs iceberg.tables.route-field: the field it is compared with",
             place=settings.place(key),
         )
-    _check_regex(key, settings)
+    try:
+        patterns.check(pattern)
+    except ValueError as error:
+        raise SqlError(
+            f"{key} is not a regular expression that is supported: {error}",
+            place=settings.place(key),
+            remedy="it is read as RE2 does: without look-around, back-references and possessive quantifiers",
+        ) from None
     return pattern
 
 

@@ -19,11 +19,13 @@ import pyarrow.compute as pc
 
 from icestream import types as t
 from icestream.connectors.formats import Decoded, FieldSpec, blocks, check_not_null, values
+from icestream.kafka_connect import patterns
 from icestream.kafka_connect.convert import Picker, as_text
 from icestream.kafka_connect.schema import ConnectSchema, check_map, parse_schema, restore
 
 KEEP = "\0keep"
 """The column beside a row's own: whether the record is for this table at all."""
+_SHORT, _KNOWN = 100, 10_000
 _OPENING = re.compile(r'\s*\{\s*"schema"\s*:\s*')
 _MIDDLE = re.compile(r'\s*,\s*"payload"\s*:\s*')
 
@@ -80,16 +82,25 @@ class Reading:
             if value is None and schema is not None:
                 value = schema.default
         found = value if schema is None else restore(value, schema)
-        return found is not None and self.matches(as_text(found))
+        return found is not None and self._matches(as_text(found))
 
-    def matches(self, text: str | None) -> bool:
-        """Whether the route field's value is one of the table's."""
-        return text is not None and self.pattern.fullmatch(text) is not None
+    def _matches(self, text: str) -> bool:
+        known = self._known.get(text)
+        if known is None:
+            (known,) = self.matching(pa.array([text], pa.string())).to_pylist()
+            if len(text) <= _SHORT and len(self._known) < _KNOWN:
+                self._known[text] = known
+        return known
+
+    def matching(self, texts: pa.Array) -> pa.BooleanArray:
+        """Whether values of the route field are those of the table; NULL is none."""
+        found = pc.match_substring_regex(texts, patterns.whole(self.route or ""))
+        return pc.fill_null(found, False)
 
     @cached_property
-    def pattern(self) -> re.Pattern[str]:
-        """The route's pattern, compiled where it is used."""
-        return re.compile(self.route or "")
+    def _known(self) -> dict[str, bool]:
+        """Short values that were looked at before."""
+        return {}
 
 
 @dataclass(frozen=True)

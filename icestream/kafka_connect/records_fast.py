@@ -114,8 +114,8 @@ class _Fast:
         for _ in self.reading.route_field[1:]:
             column = column.flatten()[0]
         found = column.dictionary_encode()
-        matches = [self.reading.matches(v) for v in found.dictionary.to_pylist()]
-        return pc.fill_null(pa.array(matches, pa.bool_()).take(found.indices), False)
+        matches = self.reading.matching(found.dictionary)
+        return pc.fill_null(matches.take(found.indices), False)
 
 
 def _with_route(

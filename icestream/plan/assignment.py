@@ -48,11 +48,16 @@ class _Assigned:
 
 
 def bind_assigned(
-    query: Query, relations: Relations, targets: Sequence[Target], *, every: bool = True
+    query: Query,
+    relations: Relations,
+    targets: Sequence[Target],
+    *,
+    every: bool = True,
+    row_by_row: str | None = None,
 ) -> Node:
     """The plan of the rows: the targets' columns, and marks for those whose values may be lost.
 
-    A query has a value for every target, or, if not `every`, for the first ones.
+    A query has a value for every target, or, if not `every`, for the first ones. `row_by_row` is that of bind_query.
     """
     tree = query.tree
     if isinstance(tree, exp.Values) and not any(tree.args.get(k) for k in ("order", "limit")):
@@ -60,7 +65,7 @@ def bind_assigned(
         targets = _filled(len(rows[0]), targets, every, query)
         pairs = [zip(row, targets, strict=True) for row in rows]
         return _values([[_assigned(*c, x, query) for c, x in row] for row in pairs], targets)
-    node = bind_open(query, relations).node
+    node = bind_open(query, relations, row_by_row=row_by_row).node
     targets = _filled(len(node.columns), targets, every, query)
     items = node.items if isinstance(node, Project) else ()
     written = {i.name: i.expr for i in items if _is_written(i.expr)}

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from sqlglot import exp
 
 from icestream.errors import SqlError
+from icestream.functions.conversions import PlaceOf
 from icestream.functions.expressions import (
     AggregateCall,
     Call,
@@ -32,27 +33,35 @@ def conditions(tree: exp.Expression) -> Iterator[exp.Expression]:
 
 def refuse(expr: Expr, where: str, tree: exp.Expression, ctx: Context) -> None:
     """No aggregate, window or set-returning call may stand in that clause."""
+    refuse_calls(expr, where, tree, ctx.place_of)
+
+
+def refuse_calls(expr: Expr, where: str, tree: exp.Expression, place_of: PlaceOf) -> None:
+    """The same for an expression outside of a query: of a DEFAULT, a generated column."""
     if has_aggregate(expr):
         raise SqlError(
             f"aggregate functions are not allowed in {where}",
-            place=ctx.place_of(calling(tree, AggregateCall)),
+            place=place_of(calling(tree, AggregateCall)),
             remedy="use HAVING for conditions on groups" if where == "WHERE" else None,
+            code="42803",
         )
-    refuse_windows(expr, where, tree, ctx)
+    refuse_windows(expr, where, tree, place_of)
 
 
-def refuse_windows(expr: Expr, where: str, tree: exp.Expression, ctx: Context) -> None:
+def refuse_windows(expr: Expr, where: str, tree: exp.Expression, place_of: PlaceOf) -> None:
     """No window or set-returning call may stand in that clause."""
     if has_window(expr):
         raise SqlError(
             f"window functions are not allowed in {where}",
-            place=ctx.place_of(tree.find(exp.Window) or tree),
+            place=place_of(tree.find(exp.Window) or tree),
             remedy="compute it in a subquery and use its column here",
+            code="42P20",
         )
     if is_set_returning(expr):
         raise SqlError(
             f"set-returning functions are not allowed in {where}",
-            place=ctx.place_of(calling(tree, Call)),
+            place=place_of(calling(tree, Call)),
+            code="0A000",
         )
 
 

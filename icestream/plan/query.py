@@ -57,18 +57,22 @@ _KINDS: dict[type[exp.Expression], SetKind] = {
 }
 
 
-def bind_query(query: Query, relations: Relations) -> Node:
-    """The plan of a query. Its columns have the names the user sees, even if some are equal."""
-    output = bind_open(query, relations)
+def bind_query(query: Query, relations: Relations, *, row_by_row: str | None = None) -> Node:
+    """The plan of a query. Its columns have the names the user sees, even if some are equal.
+
+    `row_by_row` names the clause (UPDATE, RETURNING) that a SELECT stands for: its items are computed for each row alone.
+    """
+    output = bind_open(query, relations, row_by_row=row_by_row)
     with bounded_depth():
         node = as_texts(output.node)
         return tidy(node if node.names == output.names else _named(node, output.names))
 
 
-def bind_open(query: Query, relations: Relations) -> Output:
+def bind_open(query: Query, relations: Relations, *, row_by_row: str | None = None) -> Output:
     """The plan of a query, in which a column of untyped literals has no type yet."""
     with bounded_depth():
-        return _query(_queries_in_lists(query.tree), Context(relations, query.place_of, _typed))
+        tree, ctx = _queries_in_lists(query.tree), Context(relations, query.place_of, _typed)
+        return _query(tree, ctx, row_by_row)
 
 
 def cells(query: Query, relations: Relations) -> list[list[Cell]]:
@@ -106,20 +110,20 @@ def _typed(tree: exp.Expression, ctx: Context) -> Output:
     return replace(output, node=as_texts(output.node))
 
 
-def _query(tree: exp.Expression, ctx: Context) -> Output:
+def _query(tree: exp.Expression, ctx: Context, row_by_row: str | None = None) -> Output:
     """A query at any level. Columns of untyped literals may still be of unknown type."""
-    found = _bind(tree, _with(tree, ctx))
+    found = _bind(tree, _with(tree, ctx), row_by_row)
     check_size(found.node, lambda: ctx.place_of(tree))
     return found
 
 
-def _bind(tree: exp.Expression, ctx: Context) -> Output:
+def _bind(tree: exp.Expression, ctx: Context, row_by_row: str | None) -> Output:
     match tree:
         case exp.Subquery():
             inner = _query(tree.this, ctx)
             return _ordered(tree, inner, ctx) if _has_order(tree) else inner
         case exp.Select():
-            return bind_select(tree, ctx)
+            return bind_select(tree, ctx, row_by_row)
         case exp.SetOperation():
             return _ordered(tree, _set_operation(tree, ctx), ctx)
         case exp.Values():

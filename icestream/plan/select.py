@@ -24,7 +24,7 @@ from icestream.functions.expressions import (
     is_set_returning,
     walk,
 )
-from icestream.plan.clauses import parts, refuse_windows
+from icestream.plan.clauses import parts, refuse, refuse_windows
 from icestream.plan.grouping import Groups, grouping_sets
 from icestream.plan.limits import limited
 from icestream.plan.logical import (
@@ -71,13 +71,16 @@ class Key:
     nulls_first: bool = False
 
 
-def bind_select(tree: exp.Select, ctx: Context) -> Output:
-    """A SELECT with everything that belongs to it but WITH."""
+def bind_select(tree: exp.Select, ctx: Context, row_by_row: str | None = None) -> Output:
+    """A SELECT with everything that belongs to it but WITH.
+
+    `row_by_row`: its items are computed for each row alone, as the clause of that name asks (UPDATE, RETURNING).
+    """
     for clause, value in tree.args.items():
         if value and clause not in _CLAUSES:
             raise NotSupportedError(clause.strip("_").upper(), place=ctx.place_of(tree))
     source = bind_from(tree, ctx)
-    return _Select(tree, ctx, source.scope).bind(source.node)
+    return _Select(tree, ctx, source.scope, row_by_row).bind(source.node)
 
 
 @dataclass
@@ -85,6 +88,7 @@ class _Select:
     tree: exp.Select
     ctx: Context
     scope: FromScope
+    row_by_row: str | None = None
     values: Subqueries = field(init=False)
     chosen: list[Chosen] = field(default_factory=list)
 
@@ -105,6 +109,11 @@ class _Select:
         if where := self.tree.args.get("where"):
             node = self.values.filtered(node, where.this, "WHERE")
         self.chosen = [c for item in self.tree.expressions for c in self.choose(item)]
+        if self.row_by_row is not None:
+            for chosen in self.chosen:
+                refuse(chosen.expr, self.row_by_row, chosen.tree, self.ctx)
+            for held in self.values.held_aggregates():
+                refuse(held, self.row_by_row, self.tree, self.ctx)
         distinct = self.distinct_keys()
         order = self.order_keys()
         having = self.having()
@@ -183,7 +192,7 @@ class _Select:
         if having is None:
             return None
         expr = self.values.boolean(having.this, "HAVING")
-        refuse_windows(expr, "HAVING", having.this, self.ctx)
+        refuse_windows(expr, "HAVING", having.this, self.ctx.place_of)
         return expr, having.this
 
     def grouped(

@@ -105,7 +105,7 @@ class Subqueries:
                 joins.append(join)
                 continue
             bound = self.boolean(part, what)
-            for compared in (bound, *self._held()):
+            for compared in (bound, *self.held_aggregates()):
                 refuse(compared, _place_of_clause(what), part, self.ctx)
             plain.append(bound)
         width = node.columns
@@ -121,9 +121,9 @@ class Subqueries:
     @property
     def holds_aggregate(self) -> bool:
         """Whether what waits is compared with an aggregate of this query."""
-        return bool(self._held())
+        return bool(self.held_aggregates())
 
-    def _held(self) -> list[Expr]:
+    def held_aggregates(self) -> list[Expr]:
         """The aggregates that subqueries are compared with."""
         return [a for p in self.pending for a in p.aggregates.values()]
 

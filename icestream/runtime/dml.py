@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 
 import pyarrow as pa
@@ -11,15 +12,15 @@ from pyspark.sql import SparkSession
 from icestream.catalog.catalog import Catalog
 from icestream.catalog.lineage import is_filled_by_statements, statement_tables
 from icestream.catalog.objects import Sink, Table
-from icestream.errors import SqlError, did_you_mean
+from icestream.errors import LakeError, SqlError, did_you_mean
 from icestream.functions.expressions import Literal
 from icestream.lake import keys
 from icestream.lake.dml_log import DmlLog, TableChanges
-from icestream.lake.fold import DELETE, PATCH, UPSERT
+from icestream.lake.fold import DELETE, OP, PATCH, UPSERT, Upsert, net
 from icestream.plan.assignment import LOST, Target, bind_assigned
 from icestream.plan.calls import converted
 from icestream.plan.linear import relations_read
-from icestream.plan.logical import Item, Node
+from icestream.plan.logical import Filter, Item, Node, Project, Scan
 from icestream.plan.query import bind_query
 from icestream.result import Result
 from icestream.runtime.constants import constant_rows, with_items
@@ -165,15 +166,55 @@ class Changing:
         assert isinstance(select, st.Select)
         targets = [Target(f"old {c.name}", c.name, c.type) for c in columns]
         targets += [Target(f"new {c.name}", c.name, c.type) for c in columns if c.name in exprs]
-        found = self._rows(
-            table, bind_assigned(select.query, self.catalog.names().relation, targets)
-        )
+        relations = self.catalog.names().relation
+        node = bind_assigned(select.query, relations, targets, row_by_row="UPDATE")
+        found = self._rows(table, node)
         old = found.select([f"old {c.name}" for c in columns])
         new = found.select(
             [f"new {c.name}" if c.name in exprs else f"old {c.name}" for c in columns]
         )
         names = [c.name for c in columns]
-        return old.rename_columns(names), new.rename_columns(names)
+        old, new = old.rename_columns(names), new.rename_columns(names)
+        if not _is_one_to_one(node):
+            self._check_once(table, old)
+        return old, new
+
+    def _check_once(self, table: Table, old: pa.Table) -> None:
+        """Refuse a statement that has found a stored row more than once: nothing of it is written.
+
+        The epoch that takes a statement in raises an error for a row that is to go and is not there, and would raise it
+        again and again, because the statement was acknowledged. This check makes that impossible for tables without a
+        key: a statement takes away only rows that it has read. Nobody else takes them away meanwhile: a statement of
+        another session would make the COMMIT fail (`Transaction.write`), and sinks only add rows to such a table
+        (`catalog.into.only_adds`). With a key, taking away a row that is not there does nothing.
+        """
+        key = list(table.primary_key) or old.column_names
+        again = _repeated(old, key)
+        if not len(again):
+            return
+        if not table.primary_key:
+            (select,) = parse(f"SELECT * FROM {quote(table.name)}", "", {})
+            assert isinstance(select, st.Select)
+            node = bind_query(select.query, self.catalog.names().relation)
+            stored = frame_of(node, self.catalog, self.spark, self.transaction)
+            asked = self.spark.createDataFrame(again.group_by(key).aggregate([]))
+            same = [stored[backtick(k)].eqNullSafe(asked[backtick(k)]) for k in key]
+            columns = [stored[backtick(k)] for k in key]
+            with cancellable(self.spark):
+                there = stored.join(asked, same, "left_semi").select(*columns).toArrow()
+            if self.log.last(table.key) > self.transaction.read[table.key]:
+                return  # somebody else has written meanwhile: COMMIT tells so
+            ops = pa.array([UPSERT] * len(there) + [DELETE] * len(again), pa.int8())
+            both = pa.concat_tables([there.cast(again.schema), again]).append_column(OP, ops)
+            gone = net(both, key, Upsert(tuple(key), "bag")).gone
+            if gone is None or not gone.any():
+                return
+        raise LakeError(
+            f"the statement has found a row of table {table.name} more than once",
+            object=table.name,
+            remedy="nothing was changed; this is a fault of the engine, please report the statement",
+            code="XX000",
+        )
 
     def _rows(self, table: Table, node: Node) -> pa.Table:
         """The rows of assigned values. One that does not fit its column is an error."""
@@ -255,6 +296,19 @@ class Changing:
                     remedy=did_you_mean(name, known),
                 )
         bind_returning(statement, table, self.catalog)
+
+
+def _is_one_to_one(node: Node) -> bool:
+    """Whether a plan obviously gives no row of the table twice."""
+    while isinstance(node, Project | Filter):
+        node = node.input
+    return isinstance(node, Scan)
+
+
+def _repeated(rows: pa.Table, columns: Sequence[str]) -> pa.Table:
+    """The rows that are not the only ones with their values in these columns."""
+    seen = Counter(values := _key_values(rows, columns))
+    return rows.filter(pa.array([seen[value] > 1 for value in values], pa.bool_()))
 
 
 def _key_values(rows: pa.Table, key: Sequence[str]) -> list[tuple[object, ...]]:

@@ -43,6 +43,7 @@ from icestream.runtime.parts import BEGUN, CLOCK, MARK, Cut, Runtime, brought, p
 from icestream.runtime.reads import Reads
 from icestream.runtime.spark_jobs import has_cancel_check
 from icestream.runtime.targets import Target
+from icestream.runtime.temp_views import TempViews
 from icestream.runtime.views import AS_CHANGES, Computation
 from icestream.types import backtick
 
@@ -402,7 +403,6 @@ class Epoch:
             None if reached is None else reached.end["mark"],
             self._shown(task),
         )
-        name = str(self.runtime.plan.tasks.index(task))
         count = self._count_changes(task, ranges)
 
         def find(
@@ -422,8 +422,9 @@ class Epoch:
         failures = self.runtime.errors.handler(task.object.id)
         spark = self.runtime.spark
         checked = self.cancellable and has_cancel_check(spark)
-        computation = Computation(spark, face, find, self.cut.now, name, failures, checked)
-        return computation.changes(stage, states, first=first, times=times, marks=marks)
+        with TempViews(spark) as views:
+            computation = Computation(spark, face, find, self.cut.now, views, failures, checked)
+            return computation.changes(stage, states, first=first, times=times, marks=marks)
 
     def _count_changes(self, task: Task, ranges: Mapping[str, Range]) -> int | None:
         """About how many changes there are, where that is known beforehand."""
@@ -437,12 +438,10 @@ class Epoch:
         return sum(known) if len(known) == len(counts) else None
 
     def _render(self, task: Task, query: Node, frames: Mapping[str, DataFrame]) -> DataFrame:
-        inputs: dict[str, str] = {}
-        for number, (key, frame) in enumerate(frames.items()):
-            inputs[key] = f"icestream_{task.object.id}_{number}"
-            frame.createOrReplaceTempView(inputs[key])
         failures = self.runtime.errors.handler(task.object.id)
-        return self.runtime.spark.sql(render(query, inputs, self.cut.now, failures))
+        with TempViews(self.runtime.spark) as views:
+            inputs = {key: views.add(frame) for key, frame in frames.items()}
+            return self.runtime.spark.sql(render(query, inputs, self.cut.now, failures))
 
     def _destined(self, task: Task, ranges: Mapping[str, Range]) -> DataFrame | None:
         """The rows of one of a connector's tables, which is made or widened for them first; None: there is none yet."""

@@ -28,6 +28,7 @@ from icestream.plan.spark import render
 from icestream.result import Result
 from icestream.runtime.feeds import OpenFeed
 from icestream.runtime.spark_jobs import has_cancel_check, raising_sql_errors
+from icestream.runtime.temp_views import TempViews
 from icestream.runtime.travel import special_inputs
 from icestream.sql.statements import Query
 from icestream.types import Type, backtick
@@ -135,16 +136,17 @@ def _frame_of(
     log = EpochLog.of(lake)
     pin = catalog.pins.begin()
     try:
-        record = log.newest() if lake.exists(log.table) else None
-        inputs = special_inputs(node, catalog, lake, record, pin)
-        for key in relations_read(node):
-            if key not in inputs:
-                inputs[key] = _input(key, catalog, lake, record)
-                if transaction is not None and key in transaction.changed:
-                    inputs[key] = transaction.overlay(spark, key, inputs[key])
-        pin.add(at.snapshot for at in (record.objects.values() if record else ()))
-        checked = has_cancel_check(spark)
-        frame = spark.sql(render(node, inputs, failures=RAISE, cancellable=checked))
+        with TempViews(spark) as views:
+            record = log.newest() if lake.exists(log.table) else None
+            inputs = special_inputs(node, catalog, lake, record, pin, views)
+            for key in relations_read(node):
+                if key not in inputs:
+                    inputs[key] = _input(key, catalog, lake, record, views)
+                    if transaction is not None and key in transaction.changed:
+                        inputs[key] = views.add(transaction.overlay(spark, key, inputs[key]))
+            pin.add(at.snapshot for at in (record.objects.values() if record else ()))
+            checked = has_cancel_check(spark)
+            frame = spark.sql(render(node, inputs, failures=RAISE, cancellable=checked))
     except BaseException:
         pin.release()
         raise
@@ -152,14 +154,14 @@ def _frame_of(
     return frame
 
 
-def _input(key: str, catalog: Catalog, lake: Lake, record: Record | None) -> str:
+def _input(key: str, catalog: Catalog, lake: Lake, record: Record | None, views: TempViews) -> str:
     at = record.objects.get(key) if record else None
     if at is not None and at.table is not None:
         name = ".".join(map(backtick, at.table.split(".", 2)))  # an object's name may hold dots
         return f"{name} VERSION AS OF {at.snapshot}"
     object = next((o for o in catalog if o.key == key), None)
     if isinstance(object, Source):
-        return _whole_source(object, lake)
+        return _whole_source(object, lake, views)
     name = key.partition("#")[0]
     raise (
         SqlError(
@@ -171,7 +173,7 @@ def _input(key: str, catalog: Catalog, lake: Lake, record: Record | None) -> str
     )
 
 
-def _whole_source(source: Source, lake: Lake) -> str:
+def _whole_source(source: Source, lake: Lake, views: TempViews) -> str:
     """A source that is not stored is read from its start to its present end."""
     feed = OpenFeed(Feed(source), lake)
     try:
@@ -179,6 +181,4 @@ def _whole_source(source: Source, lake: Lake) -> str:
         rows = feed.rows(Range(start, feed.source.latest(start)), "current_timestamp()")
     finally:
         feed.close()
-    name = f"icestream_source_{source.id}"
-    rows.frame.createOrReplaceTempView(name)
-    return name
+    return views.add(rows.frame)

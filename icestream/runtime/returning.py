@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from uuid import uuid4
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
@@ -20,6 +19,7 @@ from icestream.plan.spark import render
 from icestream.result import Result
 from icestream.runtime.query import values_of
 from icestream.runtime.spark_jobs import raising_sql_errors
+from icestream.runtime.temp_views import TempViews
 from icestream.sql import parse
 from icestream.sql import statements as st
 from icestream.types import quote
@@ -47,7 +47,7 @@ def bind_returning(statement: Change, table: Table, catalog: Catalog) -> Node | 
     items = ", ".join(q.text for q in statement.returning)
     (select,) = parse(f"SELECT {items} FROM {quote(table.name)}", "", {})
     assert isinstance(select, st.Select)
-    node = bind_query(select.query, relation)
+    node = bind_query(select.query, relation, row_by_row="RETURNING")
     if set(relations_read(node)) - {table.key}:
         raise NotSupportedError("RETURNING from another table", place=statement.table.place)
     return node
@@ -81,11 +81,8 @@ def _columns(returning: Sequence[st.Query], known: Sequence[str]) -> list[str] |
 
 
 def _computed(node: Node, table: Table, rows: pa.Table, spark: SparkSession) -> pa.Table:
-    view = f"icestream_written_{uuid4().hex}"
-    spark.createDataFrame(rows).createOrReplaceTempView(view)
-    try:
+    with TempViews(spark) as views:
+        view = views.add(spark.createDataFrame(rows))
         frame = spark.sql(render(node, {table.key: view}, failures=RAISE))
-        with raising_sql_errors():
-            return frame.toDF(*[f"c{i}" for i in range(len(node.columns))]).toArrow()
-    finally:
-        spark.catalog.dropTempView(view)
+    with raising_sql_errors():
+        return frame.toDF(*[f"c{i}" for i in range(len(node.columns))]).toArrow()

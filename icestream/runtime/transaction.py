@@ -11,7 +11,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import TYPE_CHECKING
-from uuid import uuid4
 
 import pyarrow as pa
 
@@ -103,20 +102,16 @@ class Transaction:
                 remedy="read it before the change, or after COMMIT",
             )
 
-    def overlay(self, spark: SparkSession, key: str, stored: str) -> str:
-        """The name of a temporary view: a table's stored rows (a FROM item of Spark SQL) with the changes."""
+    def overlay(self, spark: SparkSession, key: str, stored: str) -> DataFrame:
+        """A table's stored rows (a FROM item of Spark SQL) with the changes."""
         table = next(t for t, _ in self.changes if t.key == key)
         changes = combined([part for t, part in self.changes if t.key == key])
         names = [c.name for c in filled(table)]
         types = pa.schema([(c.name, arrow_type(c.type)) for c in filled(table)])
         before = spark.sql(f"SELECT {', '.join(map(backtick, names))} FROM {stored}")
         if table.primary_key:
-            after = _overlay_keyed(spark, before, table, changes, names, types)
-        else:
-            after = _overlay_bag(spark, before, changes, names, types)
-        view = f"icestream_transaction_{uuid4().hex}"
-        after.createOrReplaceTempView(view)
-        return view
+            return _overlay_keyed(spark, before, table, changes, names, types)
+        return _overlay_bag(spark, before, changes, names, types)
 
     # -- the end ---------------------------------------------------------------------------------
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Iterator, Mapping, Sequence
 
+from pyspark.sql import DataFrame
+
 from icestream import types as t
 from icestream.catalog.catalog import Catalog
 from icestream.catalog.graph import Feed
@@ -24,11 +26,12 @@ from icestream.plan.logical import ONE_ROW, AsOf, Item, Node, Project, Scan, wal
 from icestream.plan.spark import render
 from icestream.runtime.feeds import OpenFeed
 from icestream.runtime.spark_jobs import raising_sql_errors
+from icestream.runtime.temp_views import TempViews
 from icestream.types import Type, backtick, stored_spark_type
 
 
 def special_inputs(
-    node: Node, catalog: Catalog, lake: Lake, record: Record | None, pin: Pin
+    node: Node, catalog: Catalog, lake: Lake, record: Record | None, pin: Pin, views: TempViews
 ) -> dict[str, str]:
     """What to read, in Spark SQL, for the scans of versions and of metadata, by the relations they name. Versions are
     pinned."""
@@ -43,7 +46,7 @@ def special_inputs(
     for scan in {s.relation: s for s in scans}.values():
         if scan.at is not None:
             read = columns[scan.relation]
-            found[scan.relation], snapshot = reader.version(scan.name, scan.at, read)
+            found[scan.relation], snapshot = reader.version(scan.name, scan.at, read, views)
             pin.add([snapshot])
         elif (of := split_key(scan.relation)) is not None:
             found[scan.relation] = metadata_text(reader.table(scan.name, of[0]), of[1])
@@ -81,14 +84,16 @@ class _Reader:
             raise SqlError(f"{name} has no snapshots yet", remedy="icestream run")
         return self.lake.table(*at.table.split(".", 2), owned=True)
 
-    def version(self, name: str, at: AsOf, columns: Mapping[str, Type]) -> tuple[str, int]:
+    def version(
+        self, name: str, at: AsOf, columns: Mapping[str, Type], views: TempViews
+    ) -> tuple[str, int]:
         """A relation as it was, with the columns that it has now, and the snapshot it is read from."""
         table = self.table(name, at.relation)
         java = table.load()
         snapshot = self._snapshot(name, at, table, java)
         object = self.objects.get(at.relation)
         if isinstance(object, Source):
-            return self._source(object, snapshot), snapshot
+            return views.add(self._source(object, snapshot)), snapshot
         return under_columns_of_now(table, java, snapshot, columns), snapshot
 
     def _snapshot(self, name: str, at: AsOf, table: LakeTable, java: JavaObject) -> int:
@@ -129,17 +134,14 @@ class _Reader:
             (row,) = self.lake.spark.sql(f"SELECT {shown} FROM ({text})").collect()
         return None if row[0] is None else int(row[0])
 
-    def _source(self, source: Source, snapshot: int) -> str:
+    def _source(self, source: Source, snapshot: int) -> DataFrame:
         feed = OpenFeed(Feed(source), self.lake)
         try:
             assert isinstance(feed.source, SnapshotRanges)
             range = Range({"snapshot": None}, {"snapshot": snapshot})
-            rows = feed.rows(range, "current_timestamp()")
+            return feed.rows(range, "current_timestamp()").frame
         finally:
             feed.close()
-        name = f"icestream_source_{source.id}_{snapshot}"
-        rows.frame.createOrReplaceTempView(name)
-        return name
 
 
 def under_columns_of_now(

@@ -14,6 +14,7 @@ from icestream.plan.logical import Lookup, Node, Scan, walk
 from icestream.plan.maintain import WEIGHT, State, Times
 from icestream.plan.spark import render
 from icestream.plan.stages import Stage
+from icestream.runtime.temp_views import TempViews
 from icestream.types import backtick, stored_spark_type
 
 Face = Callable[[str, str, int], DataFrame]
@@ -33,7 +34,7 @@ AS_CHANGES = (
 
 
 class Computation:
-    """How the changes of a stage are computed: the frames that its plan reads."""
+    """How the changes of a stage are computed: the frames that its plan reads, under names in `views`."""
 
     def __init__(
         self,
@@ -41,7 +42,7 @@ class Computation:
         face: Face,
         find: Find,
         now: str,
-        name: str,
+        views: TempViews,
         failures: Failures | None,
         cancellable: bool,
     ) -> None:
@@ -49,7 +50,7 @@ class Computation:
         self.face = face
         self.find = find
         self.now = now
-        self.name = name
+        self.views = views
         self.failures = failures
         self.cancellable = cancellable
         self._inputs: dict[str, str] = {}
@@ -103,5 +104,4 @@ class Computation:
         return render(plan, self._inputs, self.now, self.failures, cancellable=self.cancellable)
 
     def _keep(self, at: str, frame: DataFrame) -> None:
-        self._inputs[at] = f"icestream_{self.name}_{len(self._inputs)}"
-        frame.createOrReplaceTempView(self._inputs[at])
+        self._inputs[at] = self.views.add(frame)

@@ -74,6 +74,31 @@ def test_a_table_without_a_key_is_a_bag(spark: SparkSession, tmp_path: Path) -> 
         assert found == Counter({(1, "y"): 2, (11, "x"): 2, (3, "z"): 1})
 
 
+def test_a_row_that_is_found_twice_fails_the_statement_and_not_the_pipeline(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second defence, with the first one taken away."""
+    with serving(tmp_path / "home", spark) as url, psycopg.connect(url, autocommit=True) as client:
+        client.execute("SET RW_IMPLICIT_FLUSH = true")
+        client.execute("CREATE TABLE bag (a INT, b DOUBLE)")
+        client.execute("CREATE TABLE keyed (a INT PRIMARY KEY, b DOUBLE)")
+        client.execute("INSERT INTO bag VALUES (1, 0), (1, 0), (2, NULL), (3, 'NaN')")
+        client.execute("INSERT INTO keyed VALUES (1, 0), (2, NULL)")
+        with monkeypatch.context() as patched:
+            patched.setattr("icestream.plan.select.refuse", lambda *_: None)
+            for table in ("bag", "keyed"):
+                for condition in ("", " WHERE a = 2", " WHERE b = 'NaN' OR b IS NULL"):
+                    text = f"UPDATE {table} SET b = unnest(ARRAY[5, 6]){condition}"
+                    with pytest.raises(psycopg.errors.InternalError_, match="more than once"):
+                        client.execute(text)
+        set_to = "(SELECT max(b) FROM keyed)"
+        assert client.execute(f"UPDATE bag SET b = {set_to}").statusmessage == "UPDATE 4"
+        assert client.execute(f"UPDATE keyed SET b = {set_to}").statusmessage == "UPDATE 2"
+        client.execute("INSERT INTO bag VALUES (9, 9)")
+        found = Counter(client.execute("SELECT a, b FROM bag").fetchall())
+        assert found == Counter({(1, 0.0): 2, (2, 0.0): 1, (3, 0.0): 1, (9, 9.0): 1})
+
+
 def test_what_does_not_fit_is_refused_and_changes_nothing(
     spark: SparkSession, tmp_path: Path
 ) -> None:

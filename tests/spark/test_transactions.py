@@ -15,8 +15,12 @@ import asyncpg
 import psycopg
 import pytest
 from psycopg import errors
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
+from icestream.catalog.catalog import Catalog
+from icestream.plan.logical import Node
+from icestream.runtime.query import frame_of
+from icestream.runtime.transaction import Transaction
 from tests.spark.test_serve import serving
 from tests.spark_session import spark
 
@@ -314,3 +318,34 @@ async def _execute_many(url: str) -> None:
         assert await client.fetchval("SELECT count(*) FROM many") == 301
     finally:
         await client.close()
+
+
+def test_reading_leaves_no_temporary_views_behind(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sessions: list[SparkSession] = []
+
+    def recording(node: Node, catalog: Catalog, spark: SparkSession, own: Transaction) -> DataFrame:
+        sessions.append(spark)
+        return frame_of(node, catalog, spark, own)
+
+    monkeypatch.setattr("icestream.server.session.frame_of", recording)
+    with connect(url) as client, connect(url, autocommit=True) as setup:
+        setup.execute("CREATE TABLE seen_k (id INT PRIMARY KEY, v INT)")
+        setup.execute("CREATE TABLE seen_b (v INT)")
+        setup.execute(
+            "CREATE MATERIALIZED VIEW seen_n AS SELECT v, count(*) AS n FROM seen_b GROUP BY v"
+        )
+        for number in range(12):
+            client.execute("INSERT INTO seen_k VALUES (1, %s)", [number])
+            assert rows(client, "SELECT v FROM seen_k") == [(number,)]
+            if number % 4 == 0:
+                client.execute("INSERT INTO seen_b VALUES (%s) RETURNING v + 1", [number])
+                client.execute("DELETE FROM seen_b WHERE v < 0")
+                client.commit()
+                setup.execute("FLUSH")
+            else:
+                client.rollback()
+        assert len(sessions) == 12
+        views = sessions[-1]._jsparkSession.sessionState().catalog().listLocalTempViews("*")
+        assert views.size() == 0, views.toString()

@@ -41,6 +41,8 @@ _WHOLE = re.compile(r"[+-]?[0-9]+")
 _DECIMAL = re.compile(
     r"[+-]?(?:[0-9]++(?:\.[0-9]*+)?|\.[0-9]++)(?:[eE][+-]?(?:0*+[1-9][0-9]{0,8}|0++))?"
 )
+_LONG_FRACTION = re.compile(r"[.,]([0-9]{7,})")
+_SIGN = re.compile(r"[+-]")
 _BRACKETS = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)|[\[\]{}]', re.DOTALL)
 
 
@@ -201,8 +203,10 @@ def _time(value: Any) -> int:
         return value
     if isinstance(value, str):
         try:
-            at = dt.time.fromisoformat(value.strip())
-            return ((at.hour * 60 + at.minute) * 60 + at.second) * 1_000_000 + at.microsecond
+            text, rounded = _split_fraction(value.strip(), 0)
+            at = dt.time.fromisoformat(text)
+            seconds = (at.hour * 60 + at.minute) * 60 + at.second
+            return seconds * 1_000_000 + at.microsecond + rounded
         except ValueError:
             pass
     raise ValueError(f"{show(value)} is not a valid time")
@@ -231,21 +235,26 @@ def _instant(value: Any, type: t.Type, unit: int | None = None) -> int:
 
 def clock_reading(text: str) -> int:
     """Microseconds since 1970 of what a clock showed: the zone of the text is left aside."""
-    at = _parse_iso(text, t.TIMESTAMP)
-    return (at.replace(tzinfo=None) - _EPOCH) // _MICROSECOND
+    at, rounded = _parse_iso(text, t.TIMESTAMP)
+    micros = (at.replace(tzinfo=None) - _EPOCH) // _MICROSECOND + rounded
+    if micros > MICROSECONDS[1]:
+        raise ValueError(f"{show(text)} is out of range for timestamp")
+    return micros
 
 
-def _parse_iso(text: str, type: t.Type) -> dt.datetime:
+def _parse_iso(text: str, type: t.Type) -> tuple[dt.datetime, int]:
+    """The moment, and microseconds to add to it."""
     try:
-        return dt.datetime.fromisoformat(_iso(text.strip()))
+        plain, rounded = _split_fraction(text.strip(), 10)
+        return dt.datetime.fromisoformat(plain), rounded
     except ValueError:
         raise ValueError(f"{show(text)} is not a valid {type}") from None
 
 
 def _from_iso(text: str, type: t.Type) -> int:
-    at = _parse_iso(text, type)
+    at, rounded = _parse_iso(text, type)
     zone = at.utcoffset() or dt.timedelta(0)
-    return (at.replace(tzinfo=None) - _EPOCH - zone) // _MICROSECOND
+    return (at.replace(tzinfo=None) - _EPOCH - zone) // _MICROSECOND + rounded
 
 
 def _from_fraction(value: Decimal, unit: int | None) -> int:
@@ -256,13 +265,19 @@ def _from_fraction(value: Decimal, unit: int | None) -> int:
     return int(_EXACT.multiply(value, unit).to_integral_value(ROUND_HALF_UP))
 
 
-def _iso(text: str) -> str:
-    """ISO text with at most six digits of a second's fraction."""
-    head, dot, tail = text.partition(".")
-    if not dot:
-        return text
-    digits = len(tail) - len(tail.lstrip("0123456789"))
-    return f"{head}.{tail[: min(digits, 6)]}{tail[digits:]}"
+def _split_fraction(text: str, date: int) -> tuple[str, int]:
+    """ISO text whose fraction of a second Python reads in full, and the microseconds of a longer one.
+
+    A longer one is rounded as in SQL (`functions.datetime_tokens.round_micros`): in doubles, a half to the even one. `date`
+    characters at the start belong to a date; a sign after them begins an offset, whose own digits are cut.
+    """
+    found = _LONG_FRACTION.search(text)
+    if found is None:
+        return text, 0
+    start, end = found.span(1)
+    if _SIGN.search(text, date, start):
+        return text[: start + 6] + text[end:], 0
+    return f"{text[:start]}000000{text[end:]}", round(float(f"0.{found[1]}") * 1_000_000)
 
 
 # An epoch number says its unit by its size: seconds up to the year 5138, then milli-, micro-, nanoseconds.

@@ -181,6 +181,18 @@ def test_a_route_that_is_no_pattern() -> None:
     assert "route-regex is not a regular expression" in error.message
 
 
+@pytest.mark.parametrize(
+    "pattern", [r"(a)\1", "(?=a)a", "(?<!a)b", "a++", "(?>a)", "a)(b", r"\Qab", "a{5000}", "[a"]
+)
+def test_a_route_that_could_take_for_ever_is_refused(pattern: str) -> None:
+    error = failure(
+        "iceberg.table.db.orders.route-regex", pattern, **{"iceberg.tables.route-field": "a"}
+    )
+    assert "route-regex is not a regular expression that is supported: " in error.message
+    assert error.remedy is not None
+    assert "RE2" in error.remedy
+
+
 def test_routes_partitions_and_properties() -> None:
     found = config(
         iceberg__tables="db.a, db.b",

@@ -4,6 +4,7 @@ import base64
 import datetime as dt
 import json
 import random
+import time
 from decimal import Decimal
 from typing import Any
 
@@ -112,6 +113,32 @@ def test_routes() -> None:
     assert [r["id"] for r in read(values, *fields, **route)[0]] == [1]
     nested = [{"id": n, "meta": {"kind": k}} for n, k in enumerate(["x", "y", 7, "xx"])]
     assert [r["id"] for r in read(nested, route_field=("meta", "kind"), route="x|7")[0]] == [0, 2]
+
+
+def test_no_value_of_a_route_takes_long() -> None:
+    """Python's own matching of one such value would not end."""
+    texts = ["a" * 5000 + "!", "a" * 60 + "!", "aaa", "a\n", "", "é", "x" * 200 + "a"]
+    values = [{"id": n, "type": text} for n, text in enumerate(texts)]
+    for some in (values, [*values, {"id": 7, "type": ["a"]}, {"id": 8, "type": 5}]):
+        started = time.process_time()
+        rows, bad = read(some, route_field=("type",), route="(a+)+$")
+        assert [r["id"] for r in rows] == [2]
+        assert not bad
+        assert time.process_time() - started < 5
+
+
+@pytest.mark.parametrize(
+    ("route", "wanted"),
+    [("a|b", ["a", "b"]), ("", [""]), ("(?i)A", ["a"]), ("a.", ["ab"]), (".*", ["a", "b", "ab", "", "1"]),
+     (r"\d", ["1"]), (r"[^a\s]", ["b", "1", "٣"]), ("^a$", ["a"])],
+)  # fmt: skip
+def test_a_route_matches_whole_values_as_java_does(route: str, wanted: list[str]) -> None:
+    texts = ["a", "b", "ab", "", "a\n", "1", "٣"]
+    wanted = [*wanted, "٣"] if route == ".*" else wanted
+    values = [{"id": n, "type": text} for n, text in enumerate(texts)]
+    for some in (values, [*values, {"id": 99, "type": {"x": 1}, "other": 1}]):
+        rows, _ = read(some, FieldSpec("id", t.BIGINT), route_field=("type",), route=route)
+        assert {texts[r["id"]] for r in rows if r["id"] < 99} == set(wanted)
 
 
 def test_another_tables_records_are_neither_rows_nor_errors() -> None:

@@ -78,7 +78,23 @@ ACCEPTED = [
     (t.TIME, '{"a": "12:34:56.5"}', 45_296_500_000),
     (t.TIMESTAMP, '{"a": "2024-02-29T12:00:00"}', dt.datetime(2024, 2, 29, 12)),
     (t.TIMESTAMP, '{"a": "2024-02-29 12:00:00.123456789"}',
+     dt.datetime(2024, 2, 29, 12, 0, 0, 123457)),
+    (t.TIMESTAMP, '{"a": "2024-02-29 12:00:00.1234565"}',
      dt.datetime(2024, 2, 29, 12, 0, 0, 123456)),
+    (t.TIMESTAMP, '{"a": "2024-02-29 12:00:00.1234575"}',
+     dt.datetime(2024, 2, 29, 12, 0, 0, 123458)),
+    (t.TIMESTAMP, '{"a": "2024-02-29T23:59:59.99999951"}', dt.datetime(2024, 3, 1)),
+    (t.TIMESTAMP, '{"a": "2024-02-29T23:59:59.9999994"}',
+     dt.datetime(2024, 2, 29, 23, 59, 59, 999999)),
+    (t.TIMESTAMP, '{"a": "1969-12-31T23:59:59.9999999"}', dt.datetime(1970, 1, 1)),
+    (t.TIMESTAMPTZ, '{"a": "2024-02-29T23:59:59.9999999+02:00"}',
+     dt.datetime(2024, 2, 29, 22, tzinfo=UTC)),
+    (t.TIMESTAMPTZ, '{"a": "20240229T235959,9999999-0200"}', dt.datetime(2024, 3, 1, 2, tzinfo=UTC)),
+    (t.TIMESTAMPTZ, '{"a": "2024-02-29T12:00:00+01:00:00.0000019"}',
+     dt.datetime(2024, 2, 29, 10, 59, 59, 999999, tzinfo=UTC)),
+    (t.TIME, '{"a": "12:34:56.1234567"}', 45_296_123_457),
+    (t.TIME, '{"a": "23:59:59.9999999"}', 86_400_000_000),
+    (t.TIMESTAMP, f'{{"a": "2024-02-29T12:00:00.{"0" * 400}1"}}', dt.datetime(2024, 2, 29, 12)),
     (t.TIMESTAMPTZ, '{"a": "2024-02-29T12:00:00+02:00"}', dt.datetime(2024, 2, 29, 10, tzinfo=UTC)),
     (t.TIMESTAMPTZ, '{"a": "2024-02-29T12:00:00Z"}', dt.datetime(2024, 2, 29, 12, tzinfo=UTC)),
     (t.TIMESTAMPTZ, '{"a": "2024-02-29"}', dt.datetime(2024, 2, 29, tzinfo=UTC)),
@@ -146,6 +162,8 @@ REFUSED = [
     (t.TIMESTAMPTZ, '{"a": "soon"}', "not a valid timestamptz"),
     (t.TIMESTAMPTZ, '{"a": "0001-01-01T00:00:00+10:00"}', "out of range"),
     (t.TIMESTAMPTZ, '{"a": "9999-12-31T23:59:59-10:00"}', "out of range"),
+    (t.TIMESTAMP, '{"a": "9999-12-31T23:59:59.9999999"}', "out of range"),
+    (t.TIMESTAMP, '{"a": "2024-02-30T00:00:00.1234567"}', "'2024-02-30T00:00:00.1234567' is not"),
     (t.TIMESTAMP, '{"a": 99999999999999999999}', "out of range"),
     (t.TIMESTAMP, '{"a": 1e999999999}', "out of range"),
     (t.JSONB, '{"a": 1e999999999}', "out of range for jsonb"),
@@ -285,7 +303,7 @@ numbers = st.one_of(
 )
 clock = st.from_regex(
     r"(0000|0001|1969|2024|9999)-(01|02|12|13)-(01|29|31)"
-    r"([T ](00|23|24)(:(00|59|60)(:(00|59|60)([.][0-9]{1,9})?)?)?"
+    r"([T ](00|23|24)(:(00|59|60)(:(00|59|60)([.]([0-9]{1,9}|9{6,8}|[0-9]{6}50?))?)?)?"
     r"(Z|[+]02:00|-10:00|[+]0230|[+]25:00)?)?",
     fullmatch=True,
 )
@@ -372,6 +390,17 @@ def canonical(decoded: Decoded) -> list[Any]:
 @example([b'{"A":1,"s":"i"}', b'{"I":1,"s":"i"}'] * 9, 8, values.GUESS)
 @example([b'{"I":1}', b'{"I":1,"i":2}'] * 9, 8, values.GUESS)
 @example([b'{"st":{"X":1}}', b'{"st":{"x":1}}'] * 9, 8, values.GUESS)
+@example(
+    [b'{"ts":"2024-01-01T23:59:59.9999999Z"}', b'{"ts":"2024-01-01T23:59:59.1Z"}'] * 9,
+    8,
+    values.GUESS,
+)
+@example(
+    [b'{"tl":"9999-12-31T23:59:59.9999999"}', b'{"st":{"at":"2024-01-01T00:00:00.1234567"}}'] * 9,
+    8,
+    values.GUESS,
+)
+@example([b'{"tm":"23:59:59.9999999"}', b'{"tm":"23:59:59.1"}'] * 9, 8, values.GUESS)
 @example([b'{"ts":"0000-01-01"}', b'{"st":{"at":"0000-01-01"}}'] * 9, 8, values.GUESS)
 def test_both_ways_agree(some: list[bytes | None], small: int, mode: str) -> None:
     batch = pa.array(some, pa.binary())

@@ -106,3 +106,25 @@ def test_a_value_of_another_kind_is_refused(sql: str) -> None:
     assert error.code == "42804"
     assert error.message.startswith('column "c0" is of type integer but expression is of type')
     assert error.place is not None
+
+
+@pytest.mark.parametrize(
+    ("item", "code"),
+    [
+        ("unnest(d)", "0A000"),
+        ("1 + generate_series(1, a)", "0A000"),
+        ("count(*)", "42803"),
+        ("CASE WHEN max(a) IN (SELECT u.a FROM t AS u) THEN 1 END", "42803"),
+        ("row_number() OVER ()", "42P20"),
+    ],
+)
+def test_what_is_computed_row_by_row_multiplies_no_rows(item: str, code: str) -> None:
+    (statement,) = parse(f"SELECT a, {item} FROM t", env={})
+    assert isinstance(statement, st.Select)
+    targets = [Target("old a", "a", t.INTEGER), Target("new a", "a", t.INTEGER)]
+    known = Relation("t#1", "t", COLUMNS)
+    for clause in ("UPDATE", "RETURNING"):
+        with pytest.raises(SqlError) as caught:
+            bind_assigned(statement.query, lambda _: known, targets, row_by_row=clause)
+        assert caught.value.code == code
+        assert f"not allowed in {clause}" in caught.value.message

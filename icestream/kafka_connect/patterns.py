@@ -1,0 +1,24 @@
+"""Regular expressions of a connector's configuration: matched by Arrow's RE2, in time linear in the text.
+
+The texts come from records, so no pattern may take exponential time, as Python's `re` and Java do with (a+)+$. RE2 reads
+ordinary patterns as Java does (\\d, \\w and \\s are ASCII); it has no look-around, back-references and possessive quantifiers.
+"""
+
+from __future__ import annotations
+
+
+def whole(pattern: str) -> str:
+    """The pattern of texts that match as a whole."""
+    return rf"\A(?:{pattern})\z"
+
+
+def check(pattern: str) -> None:
+    """ValueError with the reason if it is no pattern that RE2 takes."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    try:
+        for text in (pattern, whole(pattern)):
+            pc.match_substring_regex(pa.array([""]), text)
+    except pa.ArrowInvalid as error:
+        raise ValueError(str(error).removeprefix("Invalid regular expression: ")) from None
