@@ -360,3 +360,57 @@ FURTHER: dict[str, Callable[[Writer, int], Rel]] = {
     "asof join": asof,
     "sessions": sessions,
 }
+
+
+# -- large deltas ----------------------------------------------------------------------------------
+
+
+def nested_joins(w: Writer, depth: int) -> Rel:
+    """Joins of all kinds of three to five tables, nested to the left, to the right or on both sides."""
+    source = _join_tree(w, w.r.randint(3, 5))
+    return w.projected(source, w.where(source.cols, 0.2), 2, 5)
+
+
+def _join_tree(w: Writer, tables: int) -> From:
+    if tables == 1:
+        return w.item(0)
+    first = w.r.choice((1, tables - 1, w.r.randint(1, tables - 1)))
+    left, right = _join_tree(w, first), _join_tree(w, tables - first)
+    keys = [[c for c in side.cols if c.text.endswith(".k")] for side in (left, right)]
+    pair = w.pair(*keys) or w.pair(left.cols, right.cols)  # few partners, so that rows stay few
+    kind = w.r.choice(("JOIN", "LEFT JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN"))
+    condition = f"{pair[0]} = {pair[1]}" if pair else "1 = 1"
+    joined = f"({left.text} {kind} {right.text} ON {condition})"
+    return From(joined, [*left.cols, *right.cols])
+
+
+def deep_subqueries(w: Writer, depth: int) -> Rel:
+    """Subqueries of all kinds in each other, two to four of them."""
+    outer = w.item(0)
+    return w.projected(outer, f" WHERE {_subquery_test(w, outer, outer, w.r.randint(2, 4))}")
+
+
+def _subquery_test(w: Writer, outer: From, around: From, depth: int) -> str:
+    """A condition on the rows of the query around, which looks at the outermost one, too."""
+    inner = w.item(0)
+    near = w.pair(around.cols, inner.cols) or ("1", "1")
+    far = w.pair(outer.cols, inner.cols) or ("1", "1")
+    tests = [f"{near[1]} = {near[0]}"]
+    if w.chance(0.4):
+        tests.append(f"{far[1]} {w.r.choice(SYMBOLS)} {far[0]}")
+    if depth > 1:
+        tests.append(_subquery_test(w, outer, inner, depth - 1))
+    clause = " AND ".join(tests)
+    kind = w.r.choice(("EXISTS", "NOT EXISTS", "IN", "NOT IN", "count"))
+    if kind == "count":
+        return f"(SELECT count(*) FROM {inner.text} WHERE {clause}) {w.r.choice(SYMBOLS)} 1"
+    if kind.endswith("EXISTS"):
+        return f"{kind} (SELECT 1 FROM {inner.text} WHERE {clause})"
+    return f"{far[0]} {kind} (SELECT {far[1]} FROM {inner.text} WHERE {clause})"
+
+
+LARGE: dict[str, Callable[[Writer, int], Rel]] = {
+    "nested joins": nested_joins,
+    "deep subqueries": deep_subqueries,
+}
+"""Forms whose deltas are large. They stand at the top of a query alone."""

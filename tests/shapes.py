@@ -24,7 +24,7 @@ from icestream.sql import parse
 from icestream.sql.statements import Name, Select
 from icestream.types import arrow_type
 from tests.duck import duck_type, quoted
-from tests.forms import FURTHER, ties
+from tests.forms import FURTHER, LARGE, ties
 from tests.kinds import (
     BIG,
     BOOL,
@@ -298,7 +298,8 @@ def random_query(
     """A query of that form (see `FORMS`; any if None), with up to `depth` further ones nested in its FROM."""
     writer = Writer(r, schema)
     chosen = form or r.choice([*FORMS, *OPEN])
-    found = OPEN[chosen](writer, depth) if chosen in OPEN else writer.query(depth, chosen)
+    alone = OPEN | LARGE
+    found = alone[chosen](writer, depth) if chosen in alone else writer.query(depth, chosen)
     text = ours(found.text)
     node = bind(text, schema)
     return Query(text, theirs(found.text), node, chosen, found.columns, found.open)

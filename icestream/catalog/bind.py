@@ -53,7 +53,14 @@ def bind(
 
     try:
         reader = max(id, altered.redefined)
-        own = replace(names, secrets=secret, use=used.append, own=f"{born}#{id}", reader=reader)
+        own = replace(
+            names,
+            secrets=secret,
+            use=used.append,
+            own=f"{born}#{id}",
+            reader=reader,
+            layout=altered.layout,
+        )
         with bounded_depth(statement.place):
             object = _bind(statement, id, own)
     except SqlError as error:

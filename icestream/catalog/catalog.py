@@ -16,11 +16,12 @@ from sqlglot import exp
 from icestream.catalog.bind import bind
 from icestream.catalog.named_files import check_files
 from icestream.catalog.names import Names, check_new_name
-from icestream.catalog.objects import Broken, Object, Secret
+from icestream.catalog.objects import Broken, MaterializedView, Object, Secret, Sink
 from icestream.catalog.store import Store, StoredObject
 from icestream.errors import ConfigError, IcestreamError, SqlError
 from icestream.file_access import FileAccess
 from icestream.lake.pins import SnapshotPins
+from icestream.plan.delta_size import check_deltas
 from icestream.secrecy import HIDDEN, remember_secret
 from icestream.sql import parse
 from icestream.sql import statements as st
@@ -177,6 +178,8 @@ class Catalog:
         object = bind(statement, self.next_id, self.names())
         check_files(object, self.access)
         present = self.stored.get(name)
+        if isinstance(object, MaterializedView | Sink) and present is None:
+            check_deltas(object.stages, f"{object.kind} {object.name}", statement.place)
         if present is None:
             return Change(statement, object, exists=False)
         text, _ = self._concealed(statement)

@@ -21,6 +21,7 @@ from icestream.catalog.objects import (
 )
 from icestream.errors import NotSupportedError, Place, SqlError, did_you_mean
 from icestream.lake.metadata import METADATA, metadata_key, split_key
+from icestream.plan.cut import LAYOUT
 from icestream.plan.linear import relations_read
 from icestream.plan.logical import Node, Scan, walk
 from icestream.plan.query import Relation
@@ -44,6 +45,8 @@ class Names:
     """The key of the object that is being bound."""
     reader: int | None = None
     """Its id: of columns that came after it, it sees none. None: a query, which sees all there are."""
+    layout: int = LAYOUT
+    """By which rules its query is cut into stages."""
     use: Callable[[Object], object] = lambda view: None
     """Told of each plain view that is read: its query takes its place, so plans do not show it."""
 

@@ -14,6 +14,7 @@ from icestream.errors import IcestreamError
 from icestream.functions.expressions import Expr
 from icestream.kafka_connect.config import ConnectorConfig
 from icestream.lake.fold import Upsert
+from icestream.plan.cut import LAYOUT
 from icestream.plan.logical import Node
 from icestream.plan.stages import Stage
 from icestream.sql.options import Settings
@@ -51,6 +52,8 @@ class Altered:
     """What SET says of it while it runs: parallelism, source_rate_limit, paused."""
     redefined: int = 0
     """The id that its text took when it replaced another one: it sees the columns that an object of that id sees."""
+    layout: int = LAYOUT
+    """By which rules its query was cut into stages when it was made: they have tables, so it keeps them."""
 
 
 NEVER_ALTERED = Altered()

@@ -95,7 +95,7 @@ def bind_sink(statement: st.CreateSink, id: int, names: Names) -> Sink:
             # several rows may have the sink's key: the first of each is shown, as long as it is there
             made = (
                 *made,
-                *stages(_first_of_each(node, upsert.key), f"{names.own}/one", facts),
+                *stages(_first_of_each(node, upsert.key), f"{names.own}/one", facts, names.layout),
             )
             facts |= {made[-1].relation: made[-1].known}
             node = _stored(made[-1], columns)
@@ -148,7 +148,7 @@ def _bind_into(statement: st.CreateSink, id: int, names: Names) -> Sink:
         passed = into.passed_key(given, keys)
         if changing and not (passed is not None and set(passed) <= set(table.primary_key)):
             one = _first_of_each(node, table.primary_key)
-            made = (*made, *stages(one, f"{names.own}/one", facts))
+            made = (*made, *stages(one, f"{names.own}/one", facts, names.layout))
             node = _stored(made[-1], shown)
     return Sink(
         id, statement.name.name, statement.text, shown, (table.key, *read),
@@ -184,7 +184,7 @@ def _staged(
     _check_temporal(node, names, what, statement.place)
     _check_letters(node, what, statement.place)
     if not statement.emit_on_window_close:
-        return stages(node, key, names.facts())
+        return stages(node, key, names.facts(), names.layout)
     found = closing(node, names.marks())
     if found is None:
         raise SqlError(
@@ -192,7 +192,7 @@ def _staged(
             place=statement.place,
             remedy=_closing_remedy(node, names),
         )
-    return closed(node, key, names.facts(), found)
+    return closed(node, key, names.facts(), found, names.layout)
 
 
 def _closing_remedy(node: Node, names: Names) -> str:
@@ -248,7 +248,7 @@ def _must_repeat(node: Node, names: Names, what: str, place: Place) -> None:
     blocker = linear(node)
     if not changing and blocker is None:
         return
-    if used := find_unrepeatable(node):
+    if used := find_unrepeatable(node, names.layout):
         over = f"over {changing[0].name}, whose rows change" if changing else str(blocker)
         raise NotSupportedError(
             f"{what} with {', '.join(used)}() {over}",

@@ -20,6 +20,7 @@ from icestream import interrupts
 from icestream.catalog.objects import NEVER_ALTERED, Altered
 from icestream.config import Home
 from icestream.errors import ConfigError, FencedError
+from icestream.plan.cut import FIRST_LAYOUT
 
 MIGRATIONS = (
     """
@@ -38,6 +39,7 @@ MIGRATIONS = (
     CREATE TABLE jobs (id INTEGER PRIMARY KEY, text TEXT NOT NULL, created REAL NOT NULL);
     """,
     "ALTER TABLE objects ADD COLUMN altered TEXT NOT NULL DEFAULT '{}'",
+    f"UPDATE objects SET altered = json_set(altered, '$.layout', {FIRST_LAYOUT})",
 )
 
 
@@ -190,8 +192,16 @@ class Store:
                 self.db.execute("DELETE FROM objects WHERE name = ?", (name,))
             for new in add:
                 self.db.execute(
-                    "INSERT INTO objects (id, kind, name, text, origin, created) VALUES (?,?,?,?,?,?)",
-                    (new.id, new.kind, new.name, new.text, new.origin, new.created or time.time()),
+                    "INSERT INTO objects (id, kind, name, text, origin, created, altered) VALUES (?,?,?,?,?,?,?)",
+                    (
+                        new.id,
+                        new.kind,
+                        new.name,
+                        new.text,
+                        new.origin,
+                        new.created or time.time(),
+                        json.dumps(asdict(new.altered)),
+                    ),
                 )
             self.db.execute("UPDATE meta SET value = value + 1 WHERE key = 'plan'")
         return self.plan

@@ -7,6 +7,7 @@ converted to.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 
 from icestream import types as t
 from icestream.functions.coercion import (
@@ -40,6 +41,25 @@ def resolve(
     overloads: Sequence[Function], args: Sequence[Type], operator: bool
 ) -> Candidate | None:
     """The overload to call and the types its arguments take; None if none fits."""
+    return _resolve(_Overloads(overloads), tuple(args), operator)
+
+
+class _Overloads:
+    """The overloads of a name, known by their identity: the registry does not change."""
+
+    def __init__(self, functions: Sequence[Function]) -> None:
+        self.functions = functions
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Overloads) and other.functions is self.functions
+
+    def __hash__(self) -> int:
+        return id(self.functions)
+
+
+@lru_cache(maxsize=4096)  # a CASE of 20,000 arms compares the same types 20,000 times
+def _resolve(found: _Overloads, args: tuple[Type, ...], operator: bool) -> Candidate | None:
+    overloads = found.functions
     fitting = [(f, p) for f in overloads if (p := _fit(f, args)) is not None]
     exact = [c for c in fitting if _exact(c, args) == len(args)]
     if exact:

@@ -27,6 +27,8 @@ from icestream.plan.subqueries import Pending
 
 Keys = tuple[exp.Expression, ...]
 MAX_GROUPING_SETS = 1024
+MAX_SET_KEYS = 20_000
+"""Grouping sets times keys: a row becomes as many values."""
 
 
 def grouping_sets(group: exp.Expression | None) -> list[Keys] | None:
@@ -35,7 +37,19 @@ def grouping_sets(group: exp.Expression | None) -> list[Keys] | None:
         return None
     parts = [[_members(e)] if _is_plain(e) else _sets(e) for e in group.expressions]
     _check_number(prod(len(part) for part in parts))
-    return [tuple(k for keys in chosen for k in keys) for chosen in product(*parts)]
+    sets = [tuple(k for keys in chosen for k in keys) for chosen in product(*parts)]
+    if len(sets) > 1:
+        _check_keys(sum(len(keys) for keys in sets))
+    return sets
+
+
+def _check_keys(keys: int) -> None:
+    if keys > MAX_SET_KEYS:
+        raise SqlError(
+            f"the statement is too complex: its grouping sets have more than {MAX_SET_KEYS} keys together",
+            remedy="group by fewer expressions, or unite queries with fewer grouping sets each",
+            code=STATEMENT_TOO_COMPLEX,
+        )
 
 
 def _check_number(sets: int) -> None:
@@ -94,6 +108,8 @@ class Groups:
                 passed = expr.name if type(expr) is ColumnRef else None
                 self.keys.append(Item(passed or self.ctx.names.fresh(name), expr))
         self.sets.append(tuple(expr for expr, _, _ in keys))
+        if len(self.sets) > 1:
+            _check_keys(len(self.sets) * len(self.keys))
 
     def lift(self, expr: Expr, tree: exp.Expression) -> Expr:
         """The expression over groups: keys and aggregates become columns."""

@@ -1,7 +1,7 @@
 """A view's plan cut into stages: where a table is needed, and what it has to hold.
 
-An aggregate below something else, a source whose past is needed, or a top-N below a join is a stage of its own; nodes
-that differ in nothing but names share one.
+An aggregate below something else, a source whose past is needed, a top-N below a join, or an input of a join whose delta
+would become too large is a stage of its own; nodes that differ in nothing but names share one.
 """
 
 from __future__ import annotations
@@ -13,7 +13,17 @@ from icestream import types as t
 from icestream.functions.expressions import Call, Cast, ColumnRef, Expr, Literal, WindowCall
 from icestream.plan.accumulate import Kept, Part, kept_of
 from icestream.plan.calls import count, whole
-from icestream.plan.cut import cut_joins
+from icestream.plan.cut import (
+    FIRST_LAYOUT,
+    LAYOUT,
+    MAX_DELTA,
+    SMALL,
+    best_size,
+    cut_joins,
+    groups_size,
+    scan_of,
+    size_of,
+)
 from icestream.plan.keys import Key
 from icestream.plan.linear import moving_in, relations_read
 from icestream.plan.logical import (
@@ -54,28 +64,43 @@ from icestream.plan.tidy import tidy
 from icestream.plan.watermarks import Closing
 
 
-def stages(node: Node, relation: str, facts: Facts) -> tuple[Stage, ...]:
-    """The stages of a view in the order in which they are computed; the last one is the view's own table."""
+def stages(node: Node, relation: str, facts: Facts, layout: int = LAYOUT) -> tuple[Stage, ...]:
+    """The stages of a view in the order in which they are computed; the last one is the view's own table.
+
+    `layout` says by which rules plans are cut: a view keeps those that it was made by, or it would not find its tables.
+    """
     made: list[Stage] = []
     known = dict(facts)
+    shared: dict[Node, Stage] = {}
 
-    def store(input: Node) -> str:
-        below = stages(input, f"{relation}/part{len(made) + 1}", known)
-        made.extend(below)
-        known.update({s.relation: s.known for s in below})
-        return below[-1].relation
+    def store(input: Node) -> Node:
+        shape = canonical(input)
+        if layout == FIRST_LAYOUT or shape not in shared:
+            below = stages(input, f"{relation}/part{len(made) + 1}", known, layout)
+            made.extend(below)
+            known.update({s.relation: s.known for s in below})
+            shared[shape] = below[-1]
+        return _scan_shown(shared[shape], input)
 
-    rest = cut_joins(node, store)
-    return (*made, *_Splitter(relation, known).split(normal(rest)))
+    rest = cut_joins(node, store, layout)
+    return (*made, *_Splitter(relation, known, layout).split(normal(rest)))
 
 
-def closed(node: Node, relation: str, facts: Facts, closing: Closing) -> tuple[Stage, ...]:
+def closed(
+    node: Node, relation: str, facts: Facts, closing: Closing, layout: int = LAYOUT
+) -> tuple[Stage, ...]:
     """The stages of a view that shows its rows once they are final."""
-    below = stages(node, f"{relation}/0", facts)
+    below = stages(node, f"{relation}/0", facts, layout)
     known = {**facts, **{s.relation: s.known for s in below}}
     items = tuple(Item(c.name, ColumnRef(c.type, c.name)) for c in node.columns)
     last = Closed(relation, Scan(below[-1].relation, relation, items), known, closing)
     return _trimmed((*below, last), closing)
+
+
+def _scan_shown(stage: Stage, node: Node) -> Scan:
+    """What gives the rows of a node out of the table of its stage."""
+    shown = tuple(c.name for c in stage.columns if not c.name.startswith(HIDDEN))
+    return scan_of(node, stage.relation, shown)
 
 
 def _trimmed(stages: Sequence[Stage], closing: Closing) -> tuple[Stage, ...]:
@@ -147,9 +172,10 @@ def _source(items: Sequence[Item], column: str | None) -> str | None:
 
 
 class _Splitter:
-    def __init__(self, relation: str, facts: dict[str, Known]) -> None:
+    def __init__(self, relation: str, facts: dict[str, Known], layout: int) -> None:
         self.relation = relation
         self.facts = facts
+        self.layout = layout
         self.made: list[Stage] = []
         self.copies: dict[str, Stage] = {}
         self.scans: dict[str, list[Scan]] = {}
@@ -185,18 +211,21 @@ class _Splitter:
             case Filter() if self.is_best(node):
                 return self.once(node, lambda: self.best(self.name(), node, kept(node)))
             case Filter() if moving_in(node.condition):
-                return node.with_inputs([self.visit(node.input, stored=True)])
+                return self.cut(node.with_inputs([self.visit(node.input, stored=True)]))
             case Join(temporal=True):
                 left, right = self.visit(node.left, stored=stored), node.right
                 if not all(self.facts[r].foreign for r in relations_read(right)):
                     right = self.visit(right, stored=True)
-                return node.with_inputs([left, right])
+                return self.cut(node.with_inputs([left, right]))
             case Join():
-                return node.with_inputs([self.visit(i, stored=True) for i in node.inputs])
+                return self.cut(node.with_inputs([self.visit(i, stored=True) for i in node.inputs]))
             case Window() if not _is_settled(node):
                 return self.scan(self.partitions(self.name(), node, kept(node)))
             case Window():
                 return node.with_inputs([self.below_window(node)])
+            case SetOperation():
+                made = [self.visit(i, stored=stored) for i in node.inputs]
+                return self.cut_union(replace(node, branches=tuple(made)))
         return node.with_inputs([self.visit(i, stored=stored) for i in node.inputs])
 
     def once(self, node: Node, make: Callable[[], Stage]) -> Node:
@@ -206,13 +235,62 @@ class _Splitter:
             stage = make()
             self.scan(stage)
             self.shapes[shape] = stage
-        stage = self.shapes[shape]
-        stored = [c for c in stage.columns if not c.name.startswith(HIDDEN)]
-        items = tuple(
-            Item(c.name, ColumnRef(s.type, s.name))
-            for c, s in zip(node.columns, stored, strict=True)
+        return _scan_shown(self.shapes[shape], node)
+
+    # -- plans that would become too large --------------------------------------------------------
+
+    def too_large(self, nodes: int) -> bool:
+        """Whether a part below is to be stored. The first layout has cut plans before, by its own estimate."""
+        return self.layout != FIRST_LAYOUT and nodes > MAX_DELTA
+
+    def stored(self, node: Node) -> Node:
+        """The scan of a stage of a plan that has been visited."""
+        return self.once(node, lambda: self.rows_of(node))
+
+    def below_stage(self, node: Node, nodes: int) -> Node:
+        """The input of a stage that has so many nodes: as it is, or stored."""
+        worth = self.too_large(nodes) and size_of(node).delta > SMALL
+        return self.stored(node) if worth else node
+
+    def cut(self, node: Node) -> Node:
+        """A node whose delta reads its inputs more than once, with one of them stored, or two if that leaves much."""
+        best = size_of(node).delta
+        if not self.too_large(best):
+            return node
+        sizes = [size_of(i).delta for i in node.inputs]
+        if isinstance(node, Join) and node.temporal:
+            sizes[1:] = [0]  # its right side may be a table of others
+        large = sorted((n for n, s in enumerate(sizes) if s > SMALL), key=lambda n: -sizes[n])
+        chosen: list[int] = []
+        for some in (*([n] for n in large), large):
+            inputs = [_table_like(i) if n in some else i for n, i in enumerate(node.inputs)]
+            nodes = size_of(node.with_inputs(inputs)).delta
+            if nodes < best and best > MAX_DELTA // 2:
+                best, chosen = nodes, some
+        return node.with_inputs(
+            [self.stored(i) if n in chosen else i for n, i in enumerate(node.inputs)]
         )
-        return Scan(stage.relation, stage.relation, items)
+
+    def cut_union(self, node: SetOperation) -> Node:
+        """A union of so many branches that some of them are united in tables of their own.
+
+        Its delta reads each branch once, so it may have more nodes than a join.
+        """
+        if not self.too_large(size_of(node).delta // 2):
+            return node
+        parts: list[list[Node]] = [[]]
+        nodes = 0
+        for branch in node.branches:
+            size = size_of(branch).delta
+            if parts[-1] and nodes + size >= MAX_DELTA:
+                parts, nodes = [*parts, []], 0
+            parts[-1].append(branch)
+            nodes += size
+        made: list[Node] = []
+        for part in parts:
+            one = part[0] if len(part) == 1 else replace(node, branches=tuple(part))
+            made.append(self.stored(one) if size_of(one).delta > SMALL else one)
+        return replace(node, branches=tuple(made))
 
     def is_shared(self, node: Node) -> bool:
         """Whether a source below is read in several places: then one copy of it serves them all."""
@@ -285,6 +363,7 @@ class _Splitter:
         below = self.visit(node.input, stored=whole_again)
         if whole_again and not self._restrictable(below, node.groups):
             below = self.scan(self.rows_of(below))
+        below = self.below_stage(below, groups_size(size_of(below), whole_again))
         if relation != self.relation:
             relation = self.name()  # stages may have been made below
         core = replace(node, input=below)
@@ -332,6 +411,7 @@ class _Splitter:
         window = node.input
         assert isinstance(window, Window)
         below = self.visit(window.input, stored=False)
+        below = self.below_stage(below, best_size(size_of(below)))
         if relation != self.relation:
             relation = self.name()
         core = Filter(replace(window, input=below), node.condition)
@@ -356,7 +436,12 @@ class _Splitter:
         below = self.visit(node.input, stored=True)
         if any(isinstance(n, Window) for n in walk(below)):
             below = self.scan(self.rows_of(below))
-        return below
+        return self.below_stage(below, size_of(node.with_inputs([below])).delta)
+
+
+def _table_like(node: Node) -> Node:
+    """What a plan is for those above it once it is stored."""
+    return scan_of(node, "", node.names)
 
 
 def _rows(relation: str, plan: Node, facts: Facts) -> Rows:

@@ -22,6 +22,7 @@ from icestream.plan.logical import OutColumn
 from icestream.plan.query import Relation
 from icestream.plan.stages import Known
 from tests.duck import bag
+from tests.forms import LARGE
 from tests.maintained import Lake, Row, View
 from tests.seeds import draw_seeds
 from tests.shapes import (
@@ -127,6 +128,12 @@ def random_case(seed: int) -> Case:
         starts.append(max([start, *below]))
         if not query.open and len(set(query.node.names)) == len(query.columns):
             readable = readable.with_view(f"v{number}", query)
+    large = random.Random(
+        f"{seed} large"
+    )  # so that a seed still means the same queries before these
+    for form in LARGE:
+        queries.append(random_query(large, schema, form=form))
+        starts.append(0 if large.random() < 0.6 else large.randrange(len(epochs)))
     return Case(seed, schema, epochs, facts, queries, starts)
 
 
