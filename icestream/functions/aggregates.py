@@ -9,6 +9,7 @@ from icestream import types as t
 from icestream.functions import casts
 from icestream.functions import fragments as f
 from icestream.functions.coercion import as_numeric, general, numeric_result, sum_result
+from icestream.functions.equality import has_variants, key_text
 from icestream.functions.expressions import AggregateCall, Expr, Literal
 from icestream.functions.floats import unify_bits
 from icestream.functions.function import ANY, ANYELEMENT, Function, Param, Result, Rows, Template
@@ -129,7 +130,8 @@ def _total(a: Sequence[str], e: Sequence[Expr]) -> str:
 def _extreme(name: str) -> Rows:
     def template(a: Sequence[str], e: Sequence[Expr]) -> str:
         if e[0].type == t.INTERVAL:
-            return f"{name}_by({a[0]}, {f.interval_key(a[0])})"
+            keyed = f"named_struct('k', {key_text(a[0], t.INTERVAL)}, 'v', {a[0]})"
+            return f"{name}(IF({a[0]} IS NULL, NULL, {keyed})).v"
         return f"{name}({a[0]})"
 
     kinds = (
@@ -257,8 +259,11 @@ def _collected(
     if name == "mode" or expr.distinct:
         value = unify_bits(value, expr.args[0].type)
     if name == "mode":
-        return f"mode({_where(value, where) if where else value}, true)"
+        return _mode(_where(value, where) if where else value, expr.args[0].type)
+    once = expr.distinct and has_variants(expr.args[0].type)
     fields = [f"'v', {value}"]
+    if once:
+        fields.append(f"'q', {key_text(value, expr.args[0].type)}")
     if name == "string_agg":
         fields.append(f"'s', {args[1]}")
     if name == "jsonb_object_agg":
@@ -271,16 +276,40 @@ def _collected(
     rows = f"collect_list({_where(row, where) if where else row})"
     if expr.distinct:
         rows = f"collect_set({_where(row, where) if where else row})"
+    last = _compare("_v1.v", "_v2.v", False, False, "0") if once else "0"
     if expr.order_by or name == "jsonb_object_agg":
-        rows = f"array_sort({rows}, (_v1, _v2) -> {_order(expr)})"
+        rows = f"array_sort({rows}, (_v1, _v2) -> {_order(expr, last)})"
     elif expr.distinct:
         order = _compare("_v1.v", "_v2.v", False, False, "0")
+        if once:
+            order = _compare("_v1.q", "_v2.q", False, False, order)
         rows = f"array_sort({rows}, (_v1, _v2) -> {order})"
-    return _built(expr, rows)
+    return _built(expr, f.let(rows, _first_of_equals) if once else rows)
+
+
+def _first_of_equals(rows: str) -> str:
+    """Sorted rows without those whose value equals that of the row before."""
+    row, place = f.fresh(2, rows)
+    new = f"{place} = 0 OR NOT ({row}.q <=> get({rows}, {place} - 1).q)"
+    return f"filter({rows}, ({row}, {place}) -> {new})"
+
+
+def _mode(value: str, type: Type) -> str:
+    """The most frequent value, the least one of several. Of equal ones always the same one is shown."""
+    if not has_variants(type):
+        return f"mode({value}, true)"
+    key = key_text(value, type)
+    found = f"named_struct('k', mode({key}, true), 'rows', collect_list(struct({key} AS k, {value} AS v)))"
+
+    def shown(x: str) -> str:
+        (row,) = f.fresh(1, x)
+        return f"array_min(filter({x}.rows, {row} -> {row}.k = {x}.k)).v"
+
+    return f.let(found, shown)
 
 
 def _key(x: str, type: Type) -> str:
-    return f.let(x, f.interval_key) if type == t.INTERVAL else x
+    return key_text(x, type)
 
 
 def _json(x: str, type: Type) -> str:
@@ -289,9 +318,9 @@ def _json(x: str, type: Type) -> str:
     return f.let(x, lambda v: json.to_json(v, type))
 
 
-def _order(expr: AggregateCall) -> str:
-    """The comparator of the collected rows. The last value of a key counts in an object, so its order is total."""
-    body = "0"
+def _order(expr: AggregateCall, body: str = "0") -> str:
+    """The comparator of the collected rows, `body` for those that are equal. The last value of a key counts in an object, so
+    its order is total."""
     if expr.function.name == "jsonb_object_agg":
         body = _compare("_v1.w", "_v2.w", False, False, "0")
     for i, sort in reversed(list(enumerate(expr.order_by))):
@@ -351,7 +380,8 @@ def _percentile(expr: AggregateCall, args: Sequence[str], where: str | None) -> 
         at = f"1D - {fraction}" if sort.descending else fraction
         return f"percentile({value}, {at})"
     key = _key(value, sort.expr.type)
-    rows = f"array_sort(filter(collect_list(named_struct('v', {value}, 'k0', {key})), _v3 -> _v3.v IS NOT NULL), (_v1, _v2) -> {_order(expr)})"
+    last = _compare("_v1.v", "_v2.v", False, False, "0") if has_variants(sort.expr.type) else "0"
+    rows = f"array_sort(filter(collect_list(named_struct('v', {value}, 'k0', {key})), _v3 -> _v3.v IS NOT NULL), (_v1, _v2) -> {_order(expr, last)})"
     return f.let(
         rows, lambda r: f"get({r}, CAST(greatest(ceil({fraction} * size({r})) - 1, 0) AS INT)).v"
     )

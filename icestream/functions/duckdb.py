@@ -14,6 +14,7 @@ from decimal import Decimal
 
 from icestream import types as t
 from icestream.functions.datetime_input import is_common
+from icestream.functions.equality import has_variants
 from icestream.functions.expression_errors import is_finite, is_float_sum
 from icestream.functions.expressions import (
     AggregateCall,
@@ -52,6 +53,7 @@ _PLAIN = {
     "one row": "CASE WHEN NOT {0} THEN error('several rows') ELSE {0} END",
 }  # fmt: skip
 """Functions that mean the same for every type that is compared alike."""
+_COMPARING = (*_COMPARISONS, "is distinct from", "is not distinct from", "nullif", "in")
 _ARITHMETIC = {"+": "+", "-": "-", "*": "*", "/": "//", "%": "%", "&": "&", "|": "|"}
 _TRUNCATED = ("second", "minute", "hour", "day", "week", "month", "quarter", "year")
 _FIELDS = {
@@ -105,6 +107,8 @@ class Expressions:
     def sort(self, sort: Sort) -> str:
         """A key of an ORDER BY."""
         compared(sort.expr.type)
+        if has_variants(sort.expr.type):
+            raise Unsure(str(sort.expr.type))
         order = "DESC" if sort.descending else "ASC"
         return f"{self.visit(sort.expr)} {order} NULLS {'FIRST' if sort.nulls_first else 'LAST'}"
 
@@ -121,6 +125,8 @@ class Expressions:
         if is_float_sum(expr):
             return self.float_sum(expr)
         texts = [self.visit(a) for a in args]
+        if name in _COMPARING and any(has_variants(a.type) for a in args):
+            raise Unsure(name)
         if name in _PLAIN:
             return _PLAIN[name].format(*texts)
         if name == "in":
@@ -352,7 +358,7 @@ def compared(type: Type) -> None:
 def keyed(type: Type) -> None:
     """Raises unless equal values of the type look alike as well."""
     duck_type(type)
-    if type in t.FLOATS:
+    if type in t.FLOATS or has_variants(type):
         raise Unsure(str(type))
 
 

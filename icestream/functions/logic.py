@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from icestream import types as t
 from icestream.functions import fragments as f
 from icestream.functions.coercion import common_type, general
+from icestream.functions.equality import key_text as key
 from icestream.functions.expressions import Expr
 from icestream.functions.function import (
     ANY,
@@ -29,11 +30,6 @@ _PAIRS: tuple[tuple[Param, Param], ...] = (*((x, x) for x in _ORDERED), *_MIXED)
 
 ONE_ROW = Function("one row", (t.BOOLEAN,), t.BOOLEAN, "nullif({0}, FALSE)", fallible=True)
 """Refuses a subquery that has several rows and is used as a value. It has no name in SQL."""
-
-
-def key(x: str, type: Type) -> str:
-    """What Spark must compare so that values of the type compare as in PostgreSQL."""
-    return f.interval_key(x) if type == t.INTERVAL else x
 
 
 def _compare(symbol: str) -> Rows:
@@ -134,4 +130,4 @@ ROWS: Rows = (
              "try_element_at({0}, {1})"),
 )  # fmt: skip
 
-__all__ = ["ROWS", "common", "general", "key"]
+__all__ = ["ROWS", "common", "general"]

@@ -15,6 +15,7 @@ from icestream import types as t
 from icestream.functions import casts
 from icestream.functions import expression_errors as errors
 from icestream.functions import fragments as f
+from icestream.functions.equality import key_text
 from icestream.functions.expressions import (
     AggregateCall,
     Bound,
@@ -164,9 +165,7 @@ class _Renderer:
         return f"_e{self.made}"
 
     def sort(self, sort: Sort) -> str:
-        text = self.visit(sort.expr)
-        if sort.expr.type == t.INTERVAL:
-            text = f.let(text, f.interval_key)
+        text = key_text(self.visit(sort.expr), sort.expr.type)
         order = "DESC" if sort.descending else "ASC"
         return f"{text} {order} NULLS {'FIRST' if sort.nulls_first else 'LAST'}"
 

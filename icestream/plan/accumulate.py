@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from icestream import types as t
 from icestream.functions.aggregates import HIGH, JOINED, LOW, is_wide
 from icestream.functions.conversions import result_type
+from icestream.functions.equality import ONE
 from icestream.functions.expressions import AggregateCall, Call, ColumnRef, Expr
 from icestream.functions.function import Function
 from icestream.functions.registry import REGISTRY
@@ -75,6 +76,8 @@ def kept_of(item: Item, grows: bool) -> Kept:
             return _alone(item, made, "least" if function == "min" else "greatest")
         case "bool_and" | "bool_or" | "every":
             return _truth(item, made)
+        case ONE.name if grows:
+            return _alone(item, made, "least")
     return _alone(item, made, "whole")
 
 

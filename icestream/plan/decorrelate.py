@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 
 from icestream import types as t
 from icestream.functions import expressions
+from icestream.functions.equality import as_stored, from_stored
 from icestream.functions.expressions import Call, Cast, ColumnRef, Expr, Literal, WindowCall
 from icestream.plan import calls
 from icestream.plan.calls import both, call
@@ -288,8 +289,11 @@ def _limit(node: Limit, below: Node, keys: tuple[Expr, ...], names: Names) -> No
 
 def _spread(node: Node, outer: Node, names: Names) -> Freed:
     found = dict.fromkeys(e for e in all_exprs(node) if is_outer(e) and isinstance(e, OuterRef))
-    items = tuple(Item(names.fresh(r.name), ColumnRef(r.type, r.name)) for r in found)
-    renamed: dict[Expr, Expr] = {r: i.ref for r, i in zip(found, items, strict=True)}
+    # Equal intervals are told apart here: the subquery may give something else for each of them.
+    items = tuple(Item(names.fresh(r.name), as_stored(ColumnRef(r.type, r.name))) for r in found)
+    renamed: dict[Expr, Expr] = {
+        r: from_stored(i.ref, r.type) for r, i in zip(found, items, strict=True)
+    }
     inside = transform_plan(node, lambda e: renamed.get(e) or _inward(e))
     domain = Distinct(Project(outer, items))
     whole, empty = _Spread(domain, tuple(i.ref for i in items), names).top(inside)

@@ -8,7 +8,7 @@ open, the choice among equals, is settled here by the row itself, so that every 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from icestream import types as t
@@ -69,18 +69,25 @@ def normal(node: Node) -> Node:
     return tidy(made)
 
 
-class _Normal:
+class FreshNames:
+    """Names of columns that a plan does not have yet."""
+
     def __init__(self, node: Node) -> None:
         self._taken = {name for n in walk(node) for name in n.names}
         self._next = 0
 
-    def fresh(self, what: str) -> str:
-        """A name that the plan does not have yet."""
+    def __call__(self, what: str) -> str:
+        """The next name."""
         while True:
             self._next += 1
             name = f"{MADE}{what}{self._next}"
             if name not in self._taken:
                 return name
+
+
+class _Normal:
+    def __init__(self, node: Node) -> None:
+        self.fresh = FreshNames(node)
 
     def visit(self, node: Node) -> Node:
         if isinstance(node, Limit):
@@ -95,7 +102,7 @@ class _Normal:
                 united = replace(node, all=True)
                 return Aggregate(united, kept(united), ())
             case SetOperation(kind="intersect" | "except"):
-                return self.compared(node)
+                return count_sides(node, self.fresh)
             case DistinctOn():
                 return self.first_of_each(node)
             case Join(kind="right"):
@@ -115,40 +122,6 @@ class _Normal:
             case Filter(input=Project()):
                 return _below_projection(node)
         return node
-
-    # -- set operations ---------------------------------------------------------------------------
-
-    def compared(self, node: SetOperation) -> Node:
-        """INTERSECT and EXCEPT: count each row on both sides."""
-        side = self.fresh("side")
-        branches = tuple(
-            Project(b, (*kept(b), Item(side, whole(n, t.INTEGER))))
-            for n, b in enumerate(node.branches)
-        )
-        outputs = (*node.outputs, OutColumn(side, t.INTEGER))
-        united = SetOperation("union", True, branches, outputs)
-        here = ColumnRef(t.INTEGER, side)
-        left, right = (
-            Item(self.fresh("count"), count(call("=", here, whole(n, t.INTEGER)))) for n in (0, 1)
-        )
-        groups = tuple(Item(c.name, ColumnRef(c.type, c.name)) for c in node.outputs)
-        counted = Aggregate(united, groups, (left, right))
-        zero = whole(0)
-        if not node.all:
-            other = call(">" if node.kind == "intersect" else "=", right.ref, zero)
-            test = call("and", call(">", left.ref, zero), other)
-            return Project(Filter(counted, test), groups)
-        more = call(">", left.ref, right.ref)
-        if node.kind == "intersect":
-            copies: Expr = choose(more, right.ref, left.ref)
-        else:
-            copies = choose(more, call("-", left.ref, right.ref), zero)
-        return Project(self.repeated(counted, copies), groups)
-
-    def repeated(self, node: Node, copies: Expr) -> Node:
-        """Each row as often as an expression over it says."""
-        series = call("generate_series", whole(1), copies)
-        return Unnest(node, (Item(self.fresh("copy"), series),))
 
     # -- the first rows -----------------------------------------------------------------------------
 
@@ -329,6 +302,45 @@ class _Normal:
         if not added:
             return below, items
         return Project(below, (*kept(below), *added)), tuple(made)
+
+
+def count_sides(
+    node: SetOperation,
+    fresh: FreshNames,
+    grouped: Callable[[Aggregate, Expr], Node] = lambda counted, _: counted,
+) -> Node:
+    """INTERSECT and EXCEPT: count each row on both sides. `grouped` gets the counts, and the condition under which a
+    row is of the left side."""
+    side = fresh("side")
+    branches = tuple(
+        Project(b, (*kept(b), Item(side, whole(n, t.INTEGER)))) for n, b in enumerate(node.branches)
+    )
+    outputs = (*node.outputs, OutColumn(side, t.INTEGER))
+    united = SetOperation("union", True, branches, outputs)
+    here = ColumnRef(t.INTEGER, side)
+    left, right = (
+        Item(fresh("count"), count(call("=", here, whole(n, t.INTEGER)))) for n in (0, 1)
+    )
+    groups = tuple(Item(c.name, ColumnRef(c.type, c.name)) for c in node.outputs)
+    of_left = call("=", here, whole(0, t.INTEGER))
+    counted = grouped(Aggregate(united, groups, (left, right)), of_left)
+    zero = whole(0)
+    if not node.all:
+        other = call(">" if node.kind == "intersect" else "=", right.ref, zero)
+        test = call("and", call(">", left.ref, zero), other)
+        return Project(Filter(counted, test), groups)
+    more = call(">", left.ref, right.ref)
+    if node.kind == "intersect":
+        copies: Expr = choose(more, right.ref, left.ref)
+    else:
+        copies = choose(more, call("-", left.ref, right.ref), zero)
+    return Project(_repeated(counted, copies, fresh), groups)
+
+
+def _repeated(node: Node, copies: Expr, fresh: FreshNames) -> Node:
+    """Each row as often as an expression over it says."""
+    series = call("generate_series", whole(1), copies)
+    return Unnest(node, (Item(fresh("copy"), series),))
 
 
 def _takes_total_order(call: WindowCall) -> bool:

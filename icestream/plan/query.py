@@ -19,6 +19,7 @@ from icestream.plan.calls import binder_of
 from icestream.plan.clauses import refuse
 from icestream.plan.complexity import bounded_depth, check_size
 from icestream.plan.conversion import as_texts, convert
+from icestream.plan.equality import group_by_keys
 from icestream.plan.limits import limited
 from icestream.plan.logical import (
     Item,
@@ -72,7 +73,8 @@ def bind_open(query: Query, relations: Relations, *, row_by_row: str | None = No
     """The plan of a query, in which a column of untyped literals has no type yet."""
     with bounded_depth():
         tree, ctx = _queries_in_lists(query.tree), Context(relations, query.place_of, _typed)
-        return _query(tree, ctx, row_by_row)
+        bound = _query(tree, ctx, row_by_row)
+        return replace(bound, node=group_by_keys(bound.node))
 
 
 def cells(query: Query, relations: Relations) -> list[list[Cell]]:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from icestream import functions
 from icestream import types as t
 from icestream.functions import fragments
+from icestream.functions.equality import key_text
 from icestream.functions.expression_errors import Failures
 from icestream.functions.expressions import (
     Call,
@@ -207,9 +208,7 @@ class _Renderer:
         return tuple(made)
 
     def sort(self, sort: Sort) -> str:
-        text = self.expr(sort.expr)
-        if sort.expr.type == t.INTERVAL:
-            text = fragments.let(text, fragments.interval_key)
+        text = key_text(self.expr(sort.expr), sort.expr.type)
         nulls = "FIRST" if sort.nulls_first else "LAST"
         return f"{text} {'DESC' if sort.descending else 'ASC'} NULLS {nulls}"
 

@@ -18,6 +18,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from icestream import types as t
+from icestream.functions.equality import as_stored
 from icestream.functions.expressions import (
     Cast,
     ColumnRef,
@@ -389,7 +390,9 @@ class Groups(Stage):
             worked = Project(worked, (*groups, *settled, *passed))
         changed: Expr = call("is null", there)
         for item, before in zip(news, old, strict=True):
-            changed = call("or", changed, call("is distinct from", item.ref, before))
+            changed = call(
+                "or", changed, call("is distinct from", as_stored(item.ref), as_stored(before))
+            )
         weight: Expr = whole(1, t.INTEGER)
         if self.count is not None and self.core.groups:
             exists = call(">", ColumnRef(t.BIGINT, self.count), whole(0))
