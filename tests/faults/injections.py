@@ -22,7 +22,7 @@ from confluent_kafka.admin import AdminClient, NewPartitions
 from icestream.dev.broker import Broker
 from tests.engine import await_condition, icestream
 from tests.faults.pipelines import Load, Pipeline
-from tests.faults.world import World, second_address
+from tests.faults.world import PATIENCE, World, second_address
 from tests.services.kafka import QUIET
 
 Injection = Callable[[World, Pipeline, random.Random], None]
@@ -128,7 +128,7 @@ def exhaust_memory(world: World, pipeline: Pipeline, chosen: random.Random) -> N
     size = int(Path(f"/proc/{jvm}/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
     subprocess.run(["prlimit", f"--pid={jvm}", f"--as={size}:"], check=True)
     try:
-        await_condition(lambda: ran_out_of_memory(world, jvm), "the JVM ran out of memory", 60)
+        await_condition(lambda: ran_out_of_memory(world, jvm), "the JVM ran out of memory", PATIENCE)
         time.sleep(chosen.uniform(1, 4))
     finally:
         load.stop()
