@@ -7,9 +7,9 @@ import re
 import threading
 import time
 
-import duckdb
 import pytest
 
+from icestream.dev.duck import open_duckdb
 from icestream.functions.duckdb import Expressions
 from icestream.functions.patterns import _atomic, has_backtracking, like_parts, like_pattern
 from icestream.plan.logical import Project
@@ -48,7 +48,7 @@ def local_text(text: str, pattern: str) -> str:
 
 
 def test_patterns_mean_what_like_means() -> None:
-    r, database = random.Random(draw_seed("like")), duckdb.connect()
+    r, database = random.Random(draw_seed("like")), open_duckdb()
     hits = 0
     for _ in range(600):
         text = "".join(r.choices("aaab%_\\.ä\n", k=r.randint(0, 7)))
@@ -79,7 +79,8 @@ def test_no_pattern_takes_more_than_one_pass(pattern: str) -> None:
     assert re.search(_atomic(like_parts(pattern, "\\")).replace("\\z", "\\Z"), text) is None
     found: list[object] = []
     thread = threading.Thread(
-        target=lambda: found.append(duckdb.sql(local_text(text, pattern)).fetchone()), daemon=True
+        target=lambda: found.append(open_duckdb().sql(local_text(text, pattern)).fetchone()),
+        daemon=True,
     )
     thread.start()
     thread.join(20)
