@@ -25,14 +25,12 @@ from pathlib import Path
 from statistics import median, quantiles
 from typing import Any
 
-import duckdb
-from duckdb_extensions import import_extension  # type: ignore[import-untyped]
-
 from benchmarks.chart import panels
 from benchmarks.harness import RESULTS, describe, machine
 from benchmarks.metadata import newest_metadata
 from icestream.config import Home
 from icestream.dev.broker import Broker
+from icestream.dev.duck import open_duckdb
 from icestream.engine import Engine
 from icestream.observe.report import EpochReport
 from tests.services.kafka import create_topic, produce
@@ -222,12 +220,7 @@ def measure(bootstrap: str, folder: Path, rows: int, epochs: int) -> list[Measur
 def check(home: Path, orders: Orders) -> None:
     """Compares the sink's table, read by DuckDB, with the model."""
     (metadata,) = (home / "lake" / "warehouse").glob("**/bench/with_customer/metadata")
-    with duckdb.connect() as db:
-        for name in ("avro", "iceberg"):
-            import_extension(name)
-            db.execute(f"LOAD {name}")
-        # 1.5.5: with its cache, a vector may be taken for its neighbour in the same Puffin file.
-        db.execute("SET enable_external_file_cache = false")
+    with open_duckdb(iceberg=True) as db:
         place = newest_metadata(metadata.parent)
         found = db.execute(
             "SELECT id, customer_id, status, price, orders, spent "

@@ -28,11 +28,9 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-import duckdb
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from duckdb_extensions import import_extension  # type: ignore[import-untyped]
 
 from benchmarks.changes import History, send, send_base
 from benchmarks.chart import panels
@@ -40,6 +38,7 @@ from benchmarks.harness import RESULTS, ROOT, describe, machine
 from benchmarks.metadata import newest_metadata
 from icestream.config import Home
 from icestream.dev.broker import Broker
+from icestream.dev.duck import open_duckdb
 from icestream.engine import Engine
 from icestream.observe.report import EpochReport
 
@@ -231,13 +230,8 @@ class Bench:
         return f"iceberg_scan('{newest_metadata(metadata.parent)}')"
 
     def _duckdb(self, query: str) -> Rows:
-        with duckdb.connect() as db:
-            for name in ("avro", "iceberg"):
-                import_extension(name)
-                db.execute(f"LOAD {name}")
+        with open_duckdb(iceberg=True) as db:
             db.execute("SET TimeZone = 'UTC'")
-            # 1.5.5: with its cache, a vector may be taken for its neighbour in the same Puffin file.
-            db.execute("SET enable_external_file_cache = false")
             return db.execute(query).fetchall()
 
     # -- customers ---------------------------------------------------------------------------------

@@ -25,16 +25,15 @@ from pathlib import Path
 from statistics import median, quantiles
 from typing import Any
 
-import duckdb
 import numpy as np
 import psycopg
 import pyarrow as pa
 import pyarrow.parquet as pq
-from duckdb_extensions import import_extension  # type: ignore[import-untyped]
 
 from benchmarks.chart import panels
 from benchmarks.harness import RESULTS, describe, machine
 from icestream.config import EngineSettings, Home
+from icestream.dev.duck import open_duckdb
 from icestream.engine import Engine
 from icestream.lake.listing import Listing
 from icestream.lake.stamp import ObjectAt
@@ -129,12 +128,7 @@ class Bench:
         self.engine = engine
         self.client = client
         self.listing = Listing(engine.home)
-        self.duckdb = duckdb.connect(config={"threads": 2})
-        for name in ("avro", "iceberg"):
-            import_extension(name)
-            self.duckdb.execute(f"LOAD {name}")
-        # 1.5.5: with its cache, a vector may be taken for its neighbour in the same Puffin file.
-        self.duckdb.execute("SET enable_external_file_cache = false")
+        self.duckdb = open_duckdb(iceberg=True, threads=2)
 
     def at(self) -> ObjectAt:
         """Where the view stands at the newest complete epoch."""

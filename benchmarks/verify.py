@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-import duckdb
-from duckdb_extensions import import_extension  # type: ignore[import-untyped]
-
 from benchmarks.events import COLUMNS, write_lines
 from benchmarks.metadata import newest_metadata
+from icestream.dev.duck import open_duckdb
 
 Digest = tuple[int, int, int]
 """Number of rows, of distinct ids, and a sum of row hashes that any order of rows gives."""
@@ -36,13 +34,8 @@ def _digest(relation: str, columns: Mapping[str, str]) -> Digest:
     values = ", ".join(
         f"epoch_us({name})" if type == "TIMESTAMPTZ" else name for name, type in columns.items()
     )
-    with duckdb.connect() as db:
-        for name in ("avro", "iceberg"):
-            import_extension(name)
-            db.execute(f"LOAD {name}")
+    with open_duckdb(iceberg=True) as db:
         db.execute("SET TimeZone = 'UTC'")
-        # 1.5.5: with its cache, a vector may be taken for its neighbour in the same Puffin file.
-        db.execute("SET enable_external_file_cache = false")
         row = db.execute(
             f"SELECT count(*), count(DISTINCT id), sum(hash({values})::HUGEINT) FROM {relation}"
         ).fetchone()

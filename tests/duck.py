@@ -17,7 +17,7 @@ from typing import Any
 import duckdb
 
 from icestream import types as t
-from icestream.functions.duckdb import SETTINGS
+from icestream.dev.duck import open_duckdb
 from icestream.functions.expressions import (
     AggregateCall,
     Bound,
@@ -119,7 +119,7 @@ def quoted(name: str) -> str:
 
 def connect() -> duckdb.DuckDBPyConnection:
     """An empty database in which the texts that both know mean what they mean in PostgreSQL."""
-    connection = duckdb.connect(config={**SETTINGS, "threads": 1})
+    connection = open_duckdb(threads=1)
     connection.execute("SET integer_division = true")
     connection.execute("SET default_null_order = 'nulls_last_on_asc_first_on_desc'")
     return connection

@@ -11,10 +11,10 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-import duckdb
-from duckdb_extensions import import_extension
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.table import Table
+
+from icestream.dev.duck import open_duckdb
 
 MEMORY = "1g"
 
@@ -87,10 +87,7 @@ def column(home: Path, name: str, field: str) -> list[object]:
 def duckdb_count(home: Path, name: str, what: str = "count(*)") -> object:
     """An aggregate over a table, computed by DuckDB from its files."""
     location = lake_table(home, name).metadata_location.removeprefix("file://")
-    connection = duckdb.connect()
-    for extension in ("avro", "iceberg"):
-        import_extension(extension)
-        connection.execute(f"LOAD {extension}")
+    connection = open_duckdb(iceberg=True)
     answer = connection.execute(f"SELECT {what} FROM iceberg_scan('{location}')").fetchone()
     assert answer is not None
     return answer[0]

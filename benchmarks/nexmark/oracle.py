@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
-from duckdb_extensions import import_extension  # type: ignore[import-untyped]
 
 from benchmarks.metadata import newest_metadata
 from benchmarks.nexmark import queries
-from icestream.functions.duckdb import SETTINGS
+from icestream.dev.duck import open_duckdb
 
 TOLERANCE = 1e-9
 """Relative, for averages: DuckDB's are floating-point numbers. All else must be equal."""
@@ -22,12 +20,7 @@ class Oracle:
     """The events in DuckDB. Close it when done."""
 
     def __init__(self, events: Mapping[str, Path], side_input: Path) -> None:
-        self.db = duckdb.connect(config=dict(SETTINGS))
-        for name in ("avro", "iceberg"):
-            import_extension(name)
-            self.db.execute(f"LOAD {name}")
-        # 1.5.5: with its cache, a vector may be taken for its neighbour in the same Puffin file.
-        self.db.execute("SET enable_external_file_cache = false")
+        self.db = open_duckdb(iceberg=True)
         self.db.execute("SET TimeZone = 'UTC'")
         for kind, path in events.items():
             self.db.execute(f"CREATE VIEW {kind} AS FROM read_parquet('{path}')")

@@ -14,6 +14,7 @@ import duckdb
 import psycopg
 from pyiceberg.catalog.rest import RestCatalog
 
+from icestream.dev.duck import open_duckdb
 from tests.engine import lake_table
 from tests.faults.world import World
 
@@ -254,7 +255,7 @@ class Views(Pipeline):
 
     def oracle(self) -> duckdb.DuckDBPyConnection:
         """DuckDB with the tables, and views with the texts of ours."""
-        duck = duckdb.connect()
+        duck = open_duckdb()
         duck.execute("CREATE TABLE orders (id BIGINT, region INT, v INT)")
         if self.rows:
             rows = [(id, *row) for id, row in self.rows.items()]

@@ -19,13 +19,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-import duckdb
 import psycopg
 import pytest
 from confluent_kafka import Producer
 
 from icestream.dev.broker import Broker
-from icestream.functions.duckdb import SETTINGS
+from icestream.dev.duck import open_duckdb
 from tests.conftest import TopicFactory
 from tests.engine import MEMORY, start
 from tests.services.kafka import consume
@@ -187,7 +186,7 @@ def run_and_fail(url: str, text: str) -> None:
 
 def check(client: psycopg.Connection, kafka: Broker, topic: str) -> None:
     """All views that there are, against DuckDB over what is in the topic."""
-    duck = duckdb.connect(config=dict(SETTINGS))
+    duck = open_duckdb()
     duck.execute("CREATE TABLE changes (place BIGINT, id BIGINT, region INT, amount INT)")
     values = [
         (offset, json.loads(key)["id"], value and json.loads(value))

@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from icestream import types as t
-from icestream.functions.duckdb import SETTINGS
+from icestream.dev.duck import open_duckdb
 from icestream.plan.duckdb import render as local_text
 from icestream.plan.linear import linear
 from icestream.plan.logical import Node, Order, walk
@@ -52,7 +52,7 @@ def tables(spark: SparkSession, postgres: PostgresServer) -> Iterator[psycopg.Co
 @pytest.fixture(scope="module")
 def local(tables: psycopg.Connection[Any]) -> duckdb.DuckDBPyConnection:
     """The same rows for the texts that are answered without Spark."""
-    made = duckdb.connect(config=dict(SETTINGS))
+    made = open_duckdb()
     for name, (columns, _) in TABLES.items():
         declared = ", ".join(f'"{c}" {duck_type(x)}' for c, x in columns.items())
         made.execute(f"CREATE TABLE {name} ({declared})")

@@ -6,10 +6,10 @@ import random
 from collections import Counter, defaultdict
 from pathlib import Path
 
-import duckdb
 import pytest
 from pyspark.sql import SparkSession
 
+from icestream.dev.duck import open_duckdb
 from icestream.errors import SqlError
 from tests.duck import bag
 from tests.engine import lake_table
@@ -103,7 +103,11 @@ def test_two_sinks_and_statements_follow_a_dictionary(spark: SparkSession, tmp_p
             expected = bag((id, n, s, 2 * n) for id, (n, s) in target.items())
             assert running.content("target") == expected, epoch
             found = lake_table(running.home, "public.target").scan().to_arrow()
-            batch = duckdb.query("SELECT s, count(*), sum(twice) FROM found GROUP BY s").fetchall()
+            batch = (
+                open_duckdb()
+                .query("SELECT s, count(*), sum(twice) FROM found GROUP BY s")
+                .fetchall()
+            )
             assert len(found) == len(target)
             assert running.content("sums") == bag(batch), epoch
         running.execute("DROP SINK plain")

@@ -2,7 +2,6 @@ import json
 from datetime import date
 from decimal import Decimal
 
-import duckdb
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 
@@ -20,6 +19,7 @@ from benchmarks.incremental import (
     report,
 )
 from icestream.config import Home
+from icestream.dev.duck import open_duckdb
 from icestream.engine import Engine
 
 DAY = date(2026, 8, 1)
@@ -71,7 +71,7 @@ def test_the_view_and_the_tables_are_read_where_the_engine_keeps_them(tmp_path):
             f"SELECT * REPLACE (price::DECIMAL(12, 2) AS price) FROM '{tmp_path}/expected.parquet'"
         )
         customers = f"FROM '{tmp_path}/customers.parquet'"
-        with duckdb.connect() as db:
+        with open_duckdb() as db:
             db.execute("SET TimeZone = 'UTC'")
             db.execute(f"CREATE VIEW orders AS {priced}; CREATE VIEW customers AS {customers}")
             view = QUERY.format(orders="orders", customers="customers")

@@ -12,6 +12,7 @@ from typing import Any
 import duckdb
 import pytest
 
+from icestream.dev.duck import open_duckdb
 from icestream.dev.slt import __main__ as command
 from icestream.dev.slt.database import Answer, Database, StatementError
 from icestream.dev.slt.parser import parse, read
@@ -70,7 +71,7 @@ def _text(value: Any) -> str | None:
 
 @pytest.fixture
 def duck() -> Callable[[], DuckDatabase]:
-    shared = duckdb.connect(":memory:")
+    shared = open_duckdb()
     return lambda: DuckDatabase(shared)
 
 
@@ -597,7 +598,7 @@ def test_a_lost_session_is_no_expected_error(duck: Callable[[], DuckDatabase]) -
     opened = []
 
     def connect() -> Database:
-        opened.append(Lost(duckdb.connect(":memory:")))
+        opened.append(Lost(open_duckdb()))
         return opened[-1]
 
     with Runner(connect) as runner:

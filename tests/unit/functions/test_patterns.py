@@ -6,9 +6,9 @@ import random
 import threading
 import time
 
-import duckdb
 import pytest
 
+from icestream.dev.duck import open_duckdb
 from icestream.functions import render
 from icestream.functions.duckdb import Expressions
 from icestream.functions.expression_errors import RAISE, CountFailures
@@ -50,7 +50,7 @@ def local_text(text: str, pattern: str) -> str:
 
 
 def test_patterns_mean_what_like_means() -> None:
-    r, database = random.Random(draw_seed("like")), duckdb.connect()
+    r, database = random.Random(draw_seed("like")), open_duckdb()
     hits = 0
     for _ in range(600):
         text = "".join(r.choices("aaab%_\\.ä\n", k=r.randint(0, 7)))
@@ -77,7 +77,8 @@ def test_no_pattern_takes_more_than_one_pass(pattern: str) -> None:
     began = time.monotonic()
     found: list[object] = []
     thread = threading.Thread(
-        target=lambda: found.append(duckdb.sql(local_text(text, pattern)).fetchone()), daemon=True
+        target=lambda: found.append(open_duckdb().sql(local_text(text, pattern)).fetchone()),
+        daemon=True,
     )
     thread.start()
     thread.join(20)

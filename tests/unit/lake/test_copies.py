@@ -15,6 +15,7 @@ from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.types import StringType
 
 from icestream.config import Home
+from icestream.dev.duck import open_duckdb
 from icestream.lake import copies as subject
 from icestream.lake.copies import DEAD, Copies, positions, scan
 from icestream.lake.listing import Column, DataFile, Listed, Listing, NotPlain, Vector
@@ -92,7 +93,7 @@ def sorted_rows(cursor: duckdb.DuckDBPyConnection, source: str) -> list[tuple[An
 
 def test_copies_follow_the_commits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(subject, "WORTH", 0)
-    model, database = Model(tmp_path, seed=3), duckdb.connect()
+    model, database = Model(tmp_path, seed=3), open_duckdb()
     copies = Copies(database, 1 << 30, Lock())
     assert copies.of(model.listed(0)) is None  # asked for the first time
     names = []
@@ -116,7 +117,7 @@ def test_a_transaction_stays_where_it_began(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(subject, "WORTH", 0)
-    model, database = Model(tmp_path, seed=4), duckdb.connect()
+    model, database = Model(tmp_path, seed=4), open_duckdb()
     copies = Copies(database, 1 << 30, Lock())
     model.write(list(range(100)))
     copies.of(model.listed(1))
@@ -133,7 +134,7 @@ def test_a_transaction_stays_where_it_began(
 
 def test_the_oldest_copies_make_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(subject, "WORTH", 0)
-    model, database = Model(tmp_path, seed=5), duckdb.connect()
+    model, database = Model(tmp_path, seed=5), open_duckdb()
     model.write([1, 2, 3])
     copies = Copies(database, 25, Lock())
     tables = [Listed(f"lake.public.t{n}", 1, COLUMNS, model.listed(1).files) for n in range(3)]
@@ -176,7 +177,7 @@ def test_the_metadata_is_read_without_a_jvm(lake: tuple[Home, SqlCatalog]) -> No
     assert len(found.files) == 3
     source = scan(found, list(found.files.values()), DEAD)
     wanted = table.scan().to_arrow()
-    answer = duckdb.connect().execute(source).to_arrow_table()
+    answer = open_duckdb().execute(source).to_arrow_table()
     order = [("id", "ascending"), ("more", "ascending")]
     assert answer.select(wanted.column_names).sort_by(order).to_pylist() == wanted.sort_by(order).to_pylist()  # fmt: skip
     with pytest.raises(NotPlain, match="large"):

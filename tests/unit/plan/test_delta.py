@@ -7,6 +7,7 @@ from collections import Counter
 import pytest
 
 from icestream import types as t
+from icestream.dev.duck import open_duckdb
 from icestream.functions import expressions
 from icestream.functions.expressions import ColumnRef
 from icestream.plan.delta import changes_of
@@ -69,7 +70,6 @@ NEW = [(1, 2, "b"), (3, 2, "a"), (4, 3, "a"), (5, 2, "c")]
 
 
 def test_what_comes_and_goes_is_what_differs() -> None:
-    import duckdb
     import sqlglot
 
     def rows(sql: str) -> list[tuple[object, ...]]:
@@ -82,7 +82,7 @@ def test_what_comes_and_goes_is_what_differs() -> None:
 
     delta = [(*row, -1, 0) for row in OLD if row not in NEW]
     delta += [(*row, 1, 0) for row in NEW if row not in OLD]
-    with duckdb.connect() as base:
+    with open_duckdb() as base:
         for sql in LAW:
             plan = bind(sql)
             before, after = (

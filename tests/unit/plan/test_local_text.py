@@ -9,7 +9,8 @@ from typing import Any
 import duckdb
 import pytest
 
-from icestream.functions.duckdb import SETTINGS, duck_type
+from icestream.dev.duck import open_duckdb
+from icestream.functions.duckdb import duck_type
 from icestream.plan.duckdb import multiplies, render
 from tests.duck import UnknownToDuckDBError, bag, connect, render_duckdb
 from tests.duck import duck_type as stored_type
@@ -152,6 +153,6 @@ def test_ranks_over_no_rows_give_no_rows(call: str, test: str) -> None:
     sql = f"SELECT a FROM (SELECT a, {call} OVER (ORDER BY a) AS r FROM nothing) s WHERE r {test}"
     text = render(plan(sql), INPUTS, 0)
     assert text is not None
-    for made in (connect(), duckdb.connect(config=dict(SETTINGS))):
+    for made in (connect(), open_duckdb()):
         made.execute("CREATE TABLE nothing (a INTEGER, b VARCHAR)")
         assert made.execute(text).fetchall() == []

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 import duckdb
 
 from icestream import types as t
+from icestream.dev.duck import open_duckdb
 from icestream.errors import NotSupportedError, Place, SqlError
 from icestream.functions.expressions import Interval
 from icestream.server.backend import (
@@ -71,7 +72,7 @@ class DuckBackend:
     """One database in memory."""
 
     def __init__(self) -> None:
-        self.database = duckdb.connect(":memory:")
+        self.database = open_duckdb()
         self.database.execute("SET GLOBAL TimeZone = 'UTC'; SET GLOBAL threads = 1")
         self.database.execute("CREATE MACRO pg_advisory_unlock_all() AS NULL")  # asyncpg's reset
         self.lock = threading.Lock()
