@@ -17,12 +17,12 @@ from icestream.config import Home
 from icestream.errors import SqlError
 from icestream.plan import delta_size as sizes
 from icestream.plan.complexity import MAX_NODES
-from icestream.plan.cut import FIRST_LAYOUT, LAYOUT, MAX_DELTA, size_of
+from icestream.plan.cut import FIRST_LAYOUT, LAYOUT, MAX_DELTA, groups_size, size_of
 from icestream.plan.delta_size import check_deltas, delta_size
 from icestream.plan.logical import Node, OutColumn
 from icestream.plan.query import Relation
 from icestream.plan.split import stages
-from icestream.plan.stages import Known, Rows
+from icestream.plan.stages import Groups, Known, Rows
 from icestream.sql import parse
 from tests.duck import bag
 from tests.maintained import Lake, View
@@ -145,6 +145,10 @@ def test_deltas_are_small(name: str) -> None:
 def test_estimates_are_true(name: str) -> None:
     """They are too large where keys cannot be pushed down."""
     for stage in stages(bind(SHAPES[name], RELATIONS), "m", FACTS):
+        if isinstance(stage, Groups):
+            below, keyed = size_of(stage.core.input), bool(stage.core.groups)
+            least, most = (groups_size(below, keyed=keyed, again=x) for x in (False, True))
+            assert least / 2 < delta_size(stage) < 2 * most, stage.relation
         if isinstance(stage, Rows) and delta_size(stage) > 20:
             assert 0.5 < size_of(stage.plan).delta / delta_size(stage) < 5, stage.relation
 
