@@ -80,10 +80,13 @@ def size_of(node: Node) -> Size:
     return Size(delta, everything, own, lookups)
 
 
-def groups_size(below: Size, again: bool) -> int:
-    """Nodes of the changes of groups. `again`: groups may be read again."""
-    merged = 2 * below.delta + 8
-    return 2 * merged + below.within(merged + 2) + 5 if again else merged + 3
+def groups_size(below: Size, *, keyed: bool, again: bool) -> int:
+    """Nodes of the changes of groups. `keyed`: they are looked up, `again`: they may be read again."""
+    merged = (2 if keyed else 1) * below.delta + 8
+    if not again:
+        return merged + 3
+    keys = merged + 2 if keyed else None
+    return (2 if keyed else 1) * merged + below.within(keys) + 5
 
 
 def best_size(below: Size) -> int:

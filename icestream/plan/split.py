@@ -363,7 +363,9 @@ class _Splitter:
         below = self.visit(node.input, stored=whole_again)
         if whole_again and not self._restrictable(below, node.groups):
             below = self.scan(self.rows_of(below))
-        below = self.below_stage(below, groups_size(size_of(below), whole_again))
+        below = self.below_stage(
+            below, groups_size(size_of(below), keyed=bool(node.groups), again=whole_again)
+        )
         if relation != self.relation:
             relation = self.name()  # stages may have been made below
         core = replace(node, input=below)

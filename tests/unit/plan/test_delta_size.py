@@ -17,13 +17,14 @@ from icestream.config import Home
 from icestream.errors import SqlError
 from icestream.plan import delta_size as sizes
 from icestream.plan.complexity import MAX_NODES
-from icestream.plan.cut import FIRST_LAYOUT, LAYOUT, MAX_DELTA, size_of
+from icestream.plan.cut import FIRST_LAYOUT, LAYOUT, MAX_DELTA, groups_size, size_of
 from icestream.plan.delta_size import check_deltas, delta_size
 from icestream.plan.logical import Node, OutColumn
 from icestream.plan.query import Relation
 from icestream.plan.split import stages
-from icestream.plan.stages import Known, Rows
+from icestream.plan.stages import Groups, Known, Rows
 from icestream.sql import parse
+from tests.duck import bag
 from tests.maintained import Lake, View
 from tests.unit.plan.tables import bind
 
@@ -144,6 +145,10 @@ def test_deltas_are_small(name: str) -> None:
 def test_estimates_are_true(name: str) -> None:
     """They are too large where keys cannot be pushed down."""
     for stage in stages(bind(SHAPES[name], RELATIONS), "m", FACTS):
+        if isinstance(stage, Groups):
+            below, keyed = size_of(stage.core.input), bool(stage.core.groups)
+            least, most = (groups_size(below, keyed=keyed, again=x) for x in (False, True))
+            assert least / 2 < delta_size(stage) < 2 * most, stage.relation
         if isinstance(stage, Rows) and delta_size(stage) > 20:
             assert 0.5 < size_of(stage.plan).delta / delta_size(stage) < 5, stage.relation
 
@@ -169,6 +174,33 @@ def test_large_views_hold_what_their_queries_give(name: str) -> None:
             lake.name(table, ("v", "a"))
         view.advance()
         view.verify(SHAPES[name])
+
+
+def test_temporal_joins_in_parts_give_what_they_give_in_one() -> None:
+    joins = " ".join(
+        f"LEFT JOIN t{1 + i % 7} FOR SYSTEM_TIME AS OF PROCTIME() AS x{i} ON x{i}.v = t0.v"
+        for i in range(1, 11)
+    )
+    node = bind(f"SELECT t0.v, x1.a AS a1, x7.a AS a7, x10.a AS a10 FROM t0 {joins}", RELATIONS)
+    facts = FACTS | {"t0": Known()}
+    lake = Lake(seed=1)
+    for table in TABLES:
+        lake.create(table, [OutColumn(*column) for column in COLUMNS])
+    whole, parts = View(lake, node, facts, "whole"), View(lake, node, facts, "parts")
+    whole.stages = stages(node, "whole", facts, FIRST_LAYOUT)
+    assert delta_size(whole.stages[-1]) > MAX_NODES
+    assert max(map(delta_size, parts.stages)) < MAX_DELTA
+    r = random.Random(1)
+    for epoch in range(4):
+        for table in TABLES:
+            lake.feed(table, [((r.choice((1, 2, 3)), epoch), 1)])
+        whole.advance()
+        parts.advance()
+        held, expected = (
+            bag(lake.run(f"SELECT v, a1, a7, a10 FROM {lake.table(x)}").fetchall())
+            for x in ("parts", "whole")
+        )
+        assert held == expected
 
 
 def test_stages_are_those_of_the_layout() -> None:
