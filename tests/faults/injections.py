@@ -128,7 +128,9 @@ def exhaust_memory(world: World, pipeline: Pipeline, chosen: random.Random) -> N
     size = int(Path(f"/proc/{jvm}/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
     subprocess.run(["prlimit", f"--pid={jvm}", f"--as={size}:"], check=True)
     try:
-        await_condition(lambda: ran_out_of_memory(world, jvm), "the JVM ran out of memory", PATIENCE)
+        await_condition(
+            lambda: ran_out_of_memory(world, jvm), "the JVM ran out of memory", PATIENCE
+        )
         time.sleep(chosen.uniform(1, 4))
     finally:
         load.stop()
