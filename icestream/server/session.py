@@ -109,7 +109,12 @@ class EngineSession:
     def __init__(self, service: Service, client: Client) -> None:
         self.service = service
         self.client = client
-        self._block = TransactionBlock(self._commit, lambda: self._settings.reads_only)
+        self._block = TransactionBlock(
+            self._commit,
+            lambda: self._settings.reads_only,
+            lambda: self._settings.save(),
+            lambda saved: self._settings.restore(saved),
+        )
         self._settings = Settings(client.parameters, self._block)
         self._notices: list[Notice] = []
         self._hidden = False
@@ -178,9 +183,9 @@ class EngineSession:
 
     def _describe(self, statement: Request, parameters: Sequence[Type | None]) -> Description:
         if statement.kind == "system":
-            found = self.service.system.describe(statement.words, self._asker())
+            found = self.service.system.describe(statement.words, self._asker(), parameters)
             columns = tuple(Column(c.name, c.type) for c in found.columns)
-            return Description(found.parameters, columns)
+            return Description(found.parameters, columns, tuple(parameters))
         if statement.kind == "session":
             return Description((), self._own_columns(statement))
         text = statement.text
@@ -347,7 +352,7 @@ class EngineSession:
         if statement.kind == "session":
             return self._own(statement)
         if statement.kind == "system":
-            found = self._ask_system(statement, parameters)
+            found = self._ask_system(statement, parameters, types)
             for name, value in found.settings:
                 self._settings.take(name, value)
             columns = tuple(Column(c.name, c.type) for c in found.columns)
@@ -417,13 +422,16 @@ class EngineSession:
         told = "takes effect at once: ROLLBACK does not undo it"
         return (Notice(f"{answers.tag(parsed)} {told}", "WARNING", "25001"),)
 
-    def _ask_system(self, statement: Request, parameters: Sequence[object]) -> SystemResult:
+    def _ask_system(
+        self, statement: Request, parameters: Sequence[object], declared: Sequence[Type | None]
+    ) -> SystemResult:
         with ExitStack() as stack:
             return self.service.system.query(
                 statement.words,
                 parameters,
                 self._asker(),
                 partial(_end_on_cancel, stack),
+                declared,
             )
 
     def _select(self, statement: st.Select) -> Outcome:
