@@ -23,7 +23,7 @@ _WITH_SECONDS = (_D.TIME, _D.INTERVAL)
 
 def scalar_type(node: exp.Expression) -> Type | None:
     """The type, if it is one that is only named: then no place for an error is needed."""
-    is_plain = isinstance(node, exp.DataType) and not node.expressions
+    is_plain = isinstance(node, exp.DataType) and not node.args.get("expressions")
     return _SCALARS.get(node.this) if is_plain else None
 
 

@@ -7,7 +7,7 @@ have it; a timestamp has a time after it; a time is a number of microseconds sin
 from __future__ import annotations
 
 import re
-from datetime import tzinfo
+from datetime import datetime, tzinfo
 
 from icestream.functions.datetime_decoder import (
     CLOCK_WORDS,
@@ -24,11 +24,15 @@ _LAST_DAY = 2_145_042_905
 """5874897-12-31, as days since 1970."""
 _LAST_MICRO = 2**63 - 1
 _FORMS = re.compile(r"(-?\d{4,})-(\d\d)-(\d\d)(?: (\d\d):(\d\d):(\d\d)(?:\.(\d{6}))?)?")
+_ISO = re.compile(r"(\d{4})-(\d\d?)-(\d\d?)(?:[ T](\d\d):(\d\d):(\d\d)(?:\.(\d{1,6}))?)?", re.ASCII)
+_DATE_LENGTH = len("2000-01-01")
 _STORED = re.compile(r"\d{4}-\d\d-\d\d")
 
 
 def parse_date(text: str) -> str:
     """The day of a text."""
+    if (plain := _plain(text)) and len(plain) == _DATE_LENGTH:
+        return plain
     decoder = _decode(text, "date")
     days = 0 if decoder.special else decoder.days()
     if not FIRST_DAY <= days <= _LAST_DAY:
@@ -38,6 +42,8 @@ def parse_date(text: str) -> str:
 
 def parse_timestamp(text: str, zone: str | tzinfo | None = None) -> str:
     """The timestamp of a text. With `zone` it is an instant, in UTC, and `zone` that of texts without one."""
+    if (zone is None or zone == "UTC") and (plain := _plain(text)):
+        return plain if len(plain) > _DATE_LENGTH else f"{plain} 00:00:00"
     name = "timestamp" if zone is None else "timestamp with time zone"
     decoder = _decode(text, name)
     if decoder.special:
@@ -48,6 +54,25 @@ def parse_timestamp(text: str, zone: str | tzinfo | None = None) -> str:
     if not FIRST_DAY * DAY <= micros <= _LAST_MICRO:
         raise TextInputError("22008", f'timestamp out of range: "{text}"')
     return timestamp_text(micros)
+
+
+def _plain(text: str) -> str | None:
+    """What a text in the form of ISO 8601 says, in full; None for all others and for what is no moment.
+
+    Most texts are of that form, lists may have 100,000 of them, and a decoder of every form takes ten times as long.
+    """
+    match = _ISO.fullmatch(text)
+    if match is None:
+        return None
+    year, month, day, hour, minute, second, fraction = match.groups("0")
+    try:
+        moment = datetime(int(year), int(month), int(day), int(hour), int(minute), int(second))
+    except ValueError:
+        return None
+    if match[4] is None:
+        return moment.isoformat()[:_DATE_LENGTH]
+    fraction = fraction.ljust(6, "0")
+    return moment.isoformat(" ") + (f".{fraction}" if fraction != "000000" else "")
 
 
 def parse_time(text: str) -> int:

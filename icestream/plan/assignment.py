@@ -25,6 +25,7 @@ from icestream.plan.query import Relations, bind_open, cells
 from icestream.plan.rewrite import refs
 from icestream.plan.scope import HIDDEN
 from icestream.plan.tidy import tidy
+from icestream.sql.collection import pause_collection
 from icestream.sql.statements import Query
 from icestream.types import ArrayType, Type
 
@@ -61,10 +62,11 @@ def bind_assigned(
     """
     tree = query.tree
     if isinstance(tree, exp.Values) and not any(tree.args.get(k) for k in ("order", "limit")):
-        rows = cells(query, relations)
-        targets = _filled(len(rows[0]), targets, every, query)
-        pairs = [zip(row, targets, strict=True) for row in rows]
-        return _values([[_assigned(*c, x, query) for c, x in row] for row in pairs], targets)
+        with pause_collection(query.text):
+            rows = cells(query, relations)
+            targets = _filled(len(rows[0]), targets, every, query)
+            pairs = [zip(row, targets, strict=True) for row in rows]
+            return _values([[_assigned(*c, x, query) for c, x in row] for row in pairs], targets)
     node = bind_open(query, relations, row_by_row=row_by_row).node
     targets = _filled(len(node.columns), targets, every, query)
     items = node.items if isinstance(node, Project) else ()

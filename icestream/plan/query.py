@@ -43,6 +43,7 @@ from icestream.plan.scope import (
 )
 from icestream.plan.select import bind_select, direction, ordinal
 from icestream.plan.tidy import tidy
+from icestream.sql.collection import pause_collection
 from icestream.sql.statements import Query
 from icestream.types import Type
 
@@ -63,17 +64,16 @@ def bind_query(query: Query, relations: Relations, *, row_by_row: str | None = N
 
     `row_by_row` names the clause (UPDATE, RETURNING) that a SELECT stands for: its items are computed for each row alone.
     """
-    output = bind_open(query, relations, row_by_row=row_by_row)
-    with bounded_depth():
+    with pause_collection(query.text), bounded_depth():
+        output = bind_open(query, relations, row_by_row=row_by_row)
         node = as_texts(output.node)
         return tidy(node if node.names == output.names else _named(node, output.names))
 
 
 def bind_open(query: Query, relations: Relations, *, row_by_row: str | None = None) -> Output:
     """The plan of a query, in which a column of untyped literals has no type yet."""
-    with bounded_depth():
-        tree, ctx = _queries_in_lists(query.tree), Context(relations, query.place_of, _typed)
-        bound = _query(tree, ctx, row_by_row)
+    with pause_collection(query.text), bounded_depth():
+        bound = _query(query.tree, Context(relations, query.place_of, _typed), row_by_row)
         return replace(bound, node=group_by_keys(bound.node))
 
 
@@ -81,22 +81,6 @@ def cells(query: Query, relations: Relations) -> list[list[Cell]]:
     """The rows of a query that is VALUES."""
     assert isinstance(query.tree, exp.Values)
     return _cells(query.tree, Context(relations, query.place_of, _typed))
-
-
-def _queries_in_lists(tree: exp.Expression) -> exp.Expression:
-    """sqlglot takes `IN (VALUES …)` for a list with one member."""
-    if not any(map(_has_query_in_list, tree.find_all(exp.In))):
-        return tree
-    copy = tree.copy()
-    for node in copy.find_all(exp.In):
-        if _has_query_in_list(node):
-            node.set("query", exp.Subquery(this=node.expressions[0]))
-            node.set("expressions", [])
-    return copy
-
-
-def _has_query_in_list(node: exp.In) -> bool:
-    return len(node.expressions) == 1 and isinstance(node.expressions[0], exp.Values)
 
 
 def _named(node: Node, names: Sequence[str]) -> Node:

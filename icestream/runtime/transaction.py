@@ -35,9 +35,11 @@ class Transaction:
     changes: list[tuple[Table, TableChanges]] = field(default_factory=list)
     read: dict[str, int] = field(default_factory=dict)
     """Tables that statements were evaluated over: the newest entry of each at the first time."""
-    savepoints: list[tuple[str, int]] = field(default_factory=list)
-    """Names, and how many changes there were then."""
+    savepoints: list[tuple[str, int, object]] = field(default_factory=list)
+    """Names, how many changes there were then, and the settings of the session."""
     read_only: bool = False
+    settings: object = None
+    """Those of the session at the start: a ROLLBACK restores them."""
 
     @property
     def changed(self) -> set[str]:
@@ -52,19 +54,21 @@ class Transaction:
 
     # -- savepoints ------------------------------------------------------------------------------
 
-    def save(self, name: str) -> None:
+    def save(self, name: str, settings: object = None) -> None:
         """SAVEPOINT"""
-        self.savepoints.append((name, len(self.changes)))
+        self.savepoints.append((name, len(self.changes), settings))
 
     def release(self, name: str) -> None:
         """RELEASE: the changes stay, the savepoint and those after it go."""
         del self.savepoints[self._find(name) :]
 
-    def roll_back_to(self, name: str) -> None:
-        """ROLLBACK TO: the changes since then go, the savepoint stays."""
+    def roll_back_to(self, name: str) -> object:
+        """ROLLBACK TO: the changes since then go, the savepoint stays. Gives the settings to restore."""
         at = self._find(name)
-        del self.changes[self.savepoints[at][1] :]
+        _, count, settings = self.savepoints[at]
+        del self.changes[count:]
         del self.savepoints[at + 1 :]
+        return settings
 
     def _find(self, name: str) -> int:
         for at in reversed(range(len(self.savepoints))):

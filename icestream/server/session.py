@@ -109,7 +109,12 @@ class EngineSession:
     def __init__(self, service: Service, client: Client) -> None:
         self.service = service
         self.client = client
-        self._block = TransactionBlock(self._commit, lambda: self._settings.reads_only)
+        self._block = TransactionBlock(
+            self._commit,
+            lambda: self._settings.reads_only,
+            lambda: self._settings.save(),
+            lambda saved: self._settings.restore(saved),
+        )
         self._settings = Settings(client.parameters, self._block)
         self._notices: list[Notice] = []
         self._hidden = False
@@ -178,17 +183,18 @@ class EngineSession:
 
     def _describe(self, statement: Request, parameters: Sequence[Type | None]) -> Description:
         if statement.kind == "system":
-            found = self.service.system.describe(statement.words, self._asker())
+            found = self.service.system.describe(statement.words, self._asker(), parameters)
             columns = tuple(Column(c.name, c.type) for c in found.columns)
-            return Description(found.parameters, columns)
+            return Description(found.parameters, columns, tuple(parameters))
         if statement.kind == "session":
             return Description((), self._own_columns(statement))
         text = statement.text
         count = literals.parameters(text)
         said = [*parameters, *[None] * count][:count]
-        cells = self._cells(text, said)
+        cells, filling = self._cells(text, said)
         given = [None if at in cells else type for at, type in enumerate(said)]
-        first = self._described(text, given)
+        open = filling if not any(given) else None
+        first = self._described(text, given, open)
         asked = tuple(own or type for own, type in zip(said, first.parameters, strict=True))
         kept = literals.settled(given, first.parameters)
         written = tuple(None if at in cells else type for at, type in enumerate(kept))
@@ -197,21 +203,30 @@ class EngineSession:
         # What is told of the columns holds for the statement with the types that were found.
         return Description(asked, self._described(text, written).columns, written)
 
-    def _cells(self, text: str, said: Sequence[Type | None]) -> Collection[int]:
+    def _cells(
+        self, text: str, said: Sequence[Type | None]
+    ) -> tuple[Collection[int], st.Statement | None]:
         """The parameters that fill columns of INSERT and UPDATE as they are. Whatever they come as, they are assigned to the
-        column: they are not cast before, which would cost more than all the rest. The text of a real depends on its type."""
+        column: they are not cast before, which would cost more than all the rest. The text of a real depends on its type.
+
+        Also gives the statement with all parameters open, if it was read for that.
+        """
         if not said or not FILLING.match(literals.without_leading_comments(text)):
-            return ()
+            return (), None
         (parsed,) = parse(literals.marked(text, ()), "", NOTHING)
         if not isinstance(parsed, st.Insert | st.Update):
-            return ()
+            return (), parsed
         cells = described.columns_filled(parsed, self.service.engine.catalog)
         there = literals.occurrences(text)
         reals = (REAL, array(REAL))
-        return {at for at in cells if cells[at] == there[at] and said[at] not in reals}
+        return {at for at in cells if cells[at] == there[at] and said[at] not in reals}, parsed
 
-    def _described(self, text: str, given: Sequence[Type | None]) -> Description:
-        (parsed,) = parse(literals.marked(text, given), "", NOTHING)
+    def _described(
+        self, text: str, given: Sequence[Type | None], parsed: st.Statement | None = None
+    ) -> Description:
+        """What a statement takes and gives; `parsed` is it with these types, if it is known."""
+        if parsed is None:
+            (parsed,) = parse(literals.marked(text, given), "", NOTHING)
         catalog = self.service.engine.catalog
         if isinstance(parsed, answers.Changing):
             node, placed = described.places(parsed, catalog)
@@ -337,7 +352,7 @@ class EngineSession:
         if statement.kind == "session":
             return self._own(statement)
         if statement.kind == "system":
-            found = self._ask_system(statement, parameters)
+            found = self._ask_system(statement, parameters, types)
             for name, value in found.settings:
                 self._settings.take(name, value)
             columns = tuple(Column(c.name, c.type) for c in found.columns)
@@ -407,13 +422,16 @@ class EngineSession:
         told = "takes effect at once: ROLLBACK does not undo it"
         return (Notice(f"{answers.tag(parsed)} {told}", "WARNING", "25001"),)
 
-    def _ask_system(self, statement: Request, parameters: Sequence[object]) -> SystemResult:
+    def _ask_system(
+        self, statement: Request, parameters: Sequence[object], declared: Sequence[Type | None]
+    ) -> SystemResult:
         with ExitStack() as stack:
             return self.service.system.query(
                 statement.words,
                 parameters,
                 self._asker(),
                 partial(_end_on_cancel, stack),
+                declared,
             )
 
     def _select(self, statement: st.Select) -> Outcome:

@@ -58,6 +58,9 @@ SET = re.compile(
     re.I | re.S | re.X,
 )
 
+Saved = tuple[dict[str, str], dict[str, str]]
+"""Settings of the session, and those of its transaction."""
+
 
 class Settings:
     """The settings of one session; those that nobody set are as for everybody."""
@@ -98,6 +101,14 @@ class Settings:
         text = self["statement_timeout"]
         found = 0 if text == "0" else milliseconds("statement_timeout", text)
         return found / 1000 if found else None
+
+    def save(self) -> Saved:
+        """What is set now."""
+        return dict(self._set), dict(self._local)
+
+    def restore(self, saved: Saved) -> None:
+        """Undo what was set since."""
+        self._set, self._local = map(dict, saved)
 
     def end_transaction(self) -> None:
         """Forget what was set for the transaction alone."""

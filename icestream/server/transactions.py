@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Sequence
+from typing import Any
 
 from icestream.catalog.catalog import Catalog
 from icestream.errors import NotSupportedError, SqlError
@@ -41,11 +42,19 @@ class TransactionBlock:
         self,
         commit: Callable[[Transaction], None],
         reads_only: Callable[[], bool] = lambda: False,
+        settings: Callable[[], object] = lambda: None,
+        restore: Callable[[Any], None] = lambda settings: None,
     ) -> None:
-        """`reads_only` says whether a transaction refuses changes if nothing is said of that."""
+        """`reads_only` says whether a transaction refuses changes if nothing is said of that.
+
+        `settings` gives those of the session as they are now; `restore` undoes what was set since, when a transaction is
+        rolled back.
+        """
         self.state: State = "I"
-        self._commit = commit
+        self._write = commit
         self._reads_only = reads_only
+        self._settings = settings
+        self._restore = restore
         self._open: Transaction | None = None
         self._together: Transaction | None = None
         """The changes of an implicit transaction: statements of one text, or those up to a Sync message."""
@@ -73,7 +82,14 @@ class TransactionBlock:
             self.changes.read_only = on
 
     def _new(self) -> Transaction:
-        return Transaction(read_only=self._reads_only())
+        return Transaction(read_only=self._reads_only(), settings=self._settings())
+
+    def _commit(self, changes: Transaction) -> None:
+        try:
+            self._write(changes)
+        except BaseException:
+            self._restore(changes.settings)
+            raise
 
     def readable(self, keys: Sequence[str], catalog: Catalog) -> Transaction | None:
         """The changes that a query of these relations sees. Where it cannot see them, those of a text are committed first;
@@ -89,7 +105,8 @@ class TransactionBlock:
 
     def fail(self) -> None:
         """A statement failed: until the transaction ends, no other one is run."""
-        self._end_together()
+        if (changes := self._end_together()) is not None:
+            self._restore(changes.settings)
         if self.state == "T":
             self.state = "E"
 
@@ -123,7 +140,7 @@ class TransactionBlock:
         """Commit what a text has changed so far: what comes next is to see it."""
         if self._together is not None and self._open is None:
             changes = self._together
-            self._together = Transaction(read_only=changes.read_only)
+            self._together = Transaction(read_only=changes.read_only, settings=self._settings())
             self._commit(changes)
 
     def end_text(self) -> None:
@@ -152,13 +169,14 @@ class TransactionBlock:
             case "commit" | "end":
                 return self._end(words, rest, commits=True)
             case "rollback" | "abort" if (to := TO.fullmatch(rest)) is not None:
-                self._need("ROLLBACK TO SAVEPOINT").roll_back_to(_name(to["name"], words))
+                block = self._need("ROLLBACK TO SAVEPOINT")
+                self._restore(block.roll_back_to(_name(to["name"], words)))
                 self.state = "T"
                 return Outcome("ROLLBACK")
             case "rollback" | "abort":
                 return self._end(words, rest, commits=False)
             case "savepoint":
-                self._need("SAVEPOINT").save(_name(rest, words))
+                self._need("SAVEPOINT").save(_name(rest, words), self._settings())
                 return Outcome("SAVEPOINT")
             case "release":
                 rest = re.sub(r"^savepoint\s+", "", rest, flags=re.I)
@@ -208,13 +226,17 @@ class TransactionBlock:
             if commits:
                 self.settle_text()
             elif self._together is not None:
+                self._restore(self._together.settings)
                 self._together = self._new()
             told = Notice("there is no transaction in progress", "WARNING", "25P01")
             return Outcome(tag, notices=(told,))
+        if changes is not None:
+            if commits:
+                self._commit(changes)
+            else:
+                self._restore(changes.settings)
         if self._in_text:
             self._together = self._new()  # the statements that follow in the text
-        if commits and changes is not None:
-            self._commit(changes)
         return Outcome(tag)
 
     def _need(self, what: str) -> Transaction:

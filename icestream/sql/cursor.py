@@ -172,11 +172,12 @@ class Cursor:
         """Consume up to the first stop outside brackets, an unmatched bracket, or the end."""
         first = self.peek()
         depth = 0
-        while self.peek().kind != "end":
+        tokens = self._tokens
+        while self._index < len(tokens):
             interrupts.check()
-            token = self.peek()
-            if token.kind in ("string", "number"):  # neither a stop nor a bracket
-                self._index += 1
+            token = tokens[self._index]
+            if (token.text == "," and depth) or token.kind in ("string", "number"):
+                self._index += 1  # neither a stop nor a bracket: lists may have 100,000 of them
                 continue
             upper = token.upper
             if upper in _OPENING:

@@ -40,11 +40,16 @@ _PREFIX: dict[Any, type[exp.Expr]] = {
     TokenType.PIPE_SLASH: exp.Sqrt, TokenType.DPIPE_SLASH: exp.Cbrt,
 }  # fmt: skip
 _LITERALS = frozenset({TokenType.NUMBER, TokenType.STRING})
-_DATES = {
-    TokenType.DATE: exp.DataType.Type.DATE,
-    TokenType.TIMESTAMP: exp.DataType.Type.TIMESTAMP,
-    TokenType.TIMESTAMPTZ: exp.DataType.Type.TIMESTAMPTZ,
-}
+_CONSTANTS = frozenset({TokenType.STRING, TokenType.NULL})
+_TYPES: dict[Any, Any] = {
+    TokenType[name]: exp.DataType.Type[name]
+    for name in (
+        "BOOLEAN", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "DECIMAL", "TEXT", "VARCHAR", "VARBINARY", "DATE",
+        "TIME", "TIMESTAMP", "TIMESTAMPTZ", "JSONB",
+    )
+}  # fmt: skip
+"""Types that are one token, if no parameters follow."""
+_DATES = frozenset({TokenType.DATE, TokenType.TIMESTAMP, TokenType.TIMESTAMPTZ})
 _ITEM_ENDS = frozenset({TokenType.COMMA, TokenType.R_PAREN, TokenType.R_BRACKET})
 
 
@@ -97,21 +102,51 @@ class Dialect(RisingWave):  # type: ignore[misc]
         }
 
         def _parse_disjunction(self) -> Any:
-            """A literal that is all of a list's item is taken as it is: lists may have 100,000 of them."""
-            kind, tokens, at = self._curr.token_type, self._tokens, self._index
-            if kind in _LITERALS and self._next and self._next.token_type in _ITEM_ENDS:
-                interrupts.check()
-                return self._parse_primary()
-            if (kind == TokenType.DASH or kind in _DATES) and at + 2 < len(tokens):
-                literal, end = tokens[at + 1].token_type, tokens[at + 2].token_type
-                if kind == TokenType.DASH and literal == TokenType.NUMBER and end in _ITEM_ENDS:
+            """A constant that is all of a list's item is taken as it is: lists may have 100,000 of them."""
+            kind, next = self._curr.token_type, self._next and self._next.token_type
+            if next in _ITEM_ENDS:
+                if kind in _LITERALS:
+                    interrupts.check()
+                    return self._parse_primary()
+            elif next == TokenType.DCOLON:
+                if kind in _CONSTANTS and self._has_type(2, 1):
+                    return self._parse_constant_cast(0, 2)
+            elif kind == TokenType.DASH:
+                if next == TokenType.NUMBER and self._kind(2) in _ITEM_ENDS:
                     self._advance()
                     return exp.Neg(this=self._parse_primary())
-                if kind in _DATES and literal == TokenType.STRING and end in _ITEM_ENDS:
-                    self._advance()
-                    text, type = self._parse_primary(), exp.DataType(this=_DATES[kind])
-                    return exp.Cast(this=text, to=type)
+            elif kind in _DATES:
+                if next == TokenType.STRING and self._kind(2) in _ITEM_ENDS:
+                    return self._parse_constant_cast(1, 0)
+            elif (
+                next == TokenType.L_PAREN
+                and self._kind(2) in _CONSTANTS
+                and self._kind(3) == TokenType.ALIAS
+                and self._curr.text.upper() == "CAST"
+                and kind == TokenType.VAR
+                and self._kind(5) == TokenType.R_PAREN
+                and self._has_type(4, 2)
+            ):
+                return self._parse_constant_cast(2, 4)
             return super()._parse_disjunction()
+
+        def _kind(self, ahead: int) -> Any:
+            at = self._index + ahead
+            return self._tokens[at].token_type if at < len(self._tokens) else None
+
+        def _has_type(self, ahead: int, length: int) -> bool:
+            """Whether a type stands there, and the item ends so many tokens after it."""
+            return self._kind(ahead) in _TYPES and self._kind(ahead + length) in _ITEM_ENDS
+
+        def _parse_constant_cast(self, constant: int, type: int) -> Any:
+            """DATE '…', '…'::type or CAST('…' AS type): how far ahead the constant and the type stand."""
+            interrupts.check()
+            end = self._index + {0: 2, 2: 3, 4: 6}[type]
+            to = exp.DataType(this=_TYPES[self._kind(type)])
+            self._advance(constant)
+            made = exp.Cast(this=self._parse_primary(), to=to)
+            self._advance(end - self._index)
+            return made
 
         def _parse_bitwise(self) -> Any:
             """Operands of the level above, joined by any operators of this level."""

@@ -2,35 +2,18 @@
 
 from __future__ import annotations
 
-import gc
 import os
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
 
 from icestream.errors import NotSupportedError, SqlError, nearest
 from icestream.sql import alter, change, create, create_other, show
+from icestream.sql.collection import pause_collection
 from icestream.sql.cursor import Cursor
 from icestream.sql.source import Source
 from icestream.sql.statements import Explain, Statement
 from icestream.sql.tokens import Token, Tokens, tokenize
 
 Rule = Callable[[Cursor], Statement]
-
-LARGE = 100_000
-"""Characters of a text that makes so many tokens that collecting garbage meanwhile takes a quarter of the time."""
-
-
-@contextmanager
-def _without_collection() -> Iterator[None]:
-    """Pause Python's garbage collection. If another thread has paused it, that one lets it go on."""
-    if not gc.isenabled():
-        yield
-        return
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()
 
 
 def parse(
@@ -40,7 +23,7 @@ def parse(
 
     `env` is where `${NAME}` is looked up; without one, the environment of the process.
     """
-    with _without_collection() if len(text) > LARGE else nullcontext():
+    with pause_collection(text):
         source = Source.open(text, file, os.environ if env is None else env)
         tokens = tokenize(source)
         return tuple(

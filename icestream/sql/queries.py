@@ -46,6 +46,7 @@ _REFUSED: tuple[tuple[type[Any], str], ...] = (
 )
 _CONTINUES = re.compile(r"[ \t\f\v]*(?:--[^\n\r]*)?[\n\r](?:\s|--[^\n\r]*[\n\r])*")
 """What may stand between two string literals that are one."""
+_ITEMS = ("string", "number")
 _GROUPING = (exp.Group, exp.GroupingSets, exp.Rollup, exp.Cube)
 _REQUIRED = re.compile(r"Required keyword: '(\w+)' missing for <class '[\w.]*\.(\w+)'>")
 
@@ -183,6 +184,8 @@ def _fail(cursor: Cursor, last: Token, error: ParseError) -> NoReturn:
 def _refuse_words(cursor: Cursor, first: Token, last: Token) -> None:
     words = cursor.all.between(first.start, last.end)
     for at, token in enumerate(words):
+        if token.kind in _ITEMS or token[:2] == ("operator", ","):  # there may be 100,000
+            continue
         before = words[at - 1] if at else token
         is_word = token.kind == "word" or not token.text[:1].isascii()
         if is_word and before.kind == "number" and before.end == token.start:
@@ -228,7 +231,7 @@ def _check_type(made: Query, node: exp.DataType) -> None:
 
 def _finished(cursor: Cursor, tree: Any, first: Token, last: Token) -> Query:
     made = Query(tree, cursor.written(first, last), cursor.place(first), cursor.source)
-    nodes = [node for node in tree.walk() if type(node) is not exp.Literal]
+    nodes = _nodes(tree)
     for node in nodes:
         if isinstance(node, exp.Identifier):
             if not node.args.get("quoted"):
@@ -240,6 +243,11 @@ def _finished(cursor: Cursor, tree: Any, first: Token, last: Token) -> Query:
             raise SqlError("this cannot be understood", place=made.place_of(node))
         elif isinstance(node, exp.DataType):
             _check_type(made, node)
+        elif isinstance(node, exp.In):
+            items = node.expressions
+            if len(items) == 1 and isinstance(items[0], exp.Values):  # IN (VALUES …)
+                node.set("query", exp.Subquery(this=items[0]))
+                node.set("expressions", [])
         else:
             for kind, what in _REFUSED:
                 if isinstance(node, kind):
@@ -253,6 +261,17 @@ def _finished(cursor: Cursor, tree: Any, first: Token, last: Token) -> Query:
                 f"{word} of {type(node).__name__.upper()}", place=made.place_of(node)
             )
     return made
+
+
+def _nodes(tree: exp.Expr) -> list[exp.Expr]:
+    """The nodes of a tree but its literals, parents first; what sqlglot's own walk gives, in half the time."""
+    found = [tree]
+    for node in found:
+        for value in node.args.values():
+            for part in value if type(value) is list else (value,):
+                if isinstance(part, exp.Expr) and type(part) is not exp.Literal:
+                    found.append(part)
+    return found
 
 
 def _is_empty_list(node: exp.Expr) -> bool:

@@ -106,7 +106,7 @@ def _key_before(code: str, at: int) -> str:
     before = before.rstrip("=:>-").rstrip()
     if not before or _NO_KEY.match(before[-1]):
         return ""
-    return _NO_KEY.split(before)[-1].replace('"', "")
+    return _NO_KEY.split(before.rsplit(None, 1)[-1])[-1].replace('"', "")
 
 
 def _of_secrets(code: str, bare: str) -> Iterator[tuple[int, int]]:

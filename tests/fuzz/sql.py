@@ -7,7 +7,6 @@ Every input ends in an answer or in an error that a client may be told, within s
 
 from __future__ import annotations
 
-import argparse
 import random
 import re
 from pathlib import Path
@@ -20,6 +19,7 @@ from icestream.server.backend import Client
 from icestream.server.service import Service
 from icestream.sql import parse
 from icestream.sql import statements as st
+from tests.fuzz.command import main
 from tests.fuzz.served import Watch, check_error, open_service
 from tests.unit.server.relations.cases import cases
 from tests.unit.sql.test_robustness import TEXTS, WORDS
@@ -264,14 +264,5 @@ def run(count: int, seed: int) -> int:
     return count
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--count", type=int, default=10_000)
-    parser.add_argument("--seed", type=int, default=random.randrange(1 << 32))
-    options = parser.parse_args()
-    print(f"seed {options.seed}", flush=True)
-    print(f"{run(options.count, options.seed):,} inputs without a mistake")
-
-
 if __name__ == "__main__":
-    main()
+    main(__doc__, run)

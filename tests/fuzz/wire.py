@@ -8,7 +8,6 @@ well-formed answers, and in no error that is a mistake of ours; other clients ar
 
 from __future__ import annotations
 
-import argparse
 import random
 import socket
 import struct
@@ -20,6 +19,7 @@ from icestream.server.backend import Client
 from icestream.server.connection import Connection
 from icestream.server.listener import Listener
 from icestream.server.service import Service
+from tests.fuzz.command import main
 from tests.fuzz.served import Watch, check_error, open_service
 from tests.unit.server import frames
 
@@ -215,14 +215,5 @@ def run(count: int, seed: int) -> int:
     return count
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--count", type=int, default=10_000)
-    parser.add_argument("--seed", type=int, default=random.randrange(1 << 32))
-    options = parser.parse_args()
-    print(f"seed {options.seed}", flush=True)
-    print(f"{run(options.count, options.seed):,} inputs without a mistake")
-
-
 if __name__ == "__main__":
-    main()
+    main(__doc__, run)

@@ -25,6 +25,8 @@ _ARGUMENTS = {
 _ELEMENTS = {"int2vector": "int2", "oidvector": "oid"}
 
 Outputs = list[tuple[str, str | None]]
+Declared = tuple[str | None, ...]
+"""The types of $1, $2, … that the client has declared; None where it has not."""
 
 
 def element(type: str | None) -> str | None:
@@ -42,7 +44,8 @@ def array_of(type: str | None) -> str | None:
 class Types:
     """The types of one query's expressions. Made before anything in the tree is rewritten."""
 
-    def __init__(self, query: exp.Query) -> None:
+    def __init__(self, query: exp.Query, declared: Declared = ()) -> None:
+        self._declared = dict(enumerate(declared, 1))
         self._scopes = {id(scope.expression): scope for scope in traverse_scope(query)}
         self._followed: set[int] = set()
         """Sources that are being looked into: a function in FROM does not read its own result."""
@@ -120,7 +123,9 @@ class Types:
         return types[0] if types else None if telling else "text"
 
     def parameter(self, node: exp.Parameter) -> str:
-        """The type of $n, from where it is used."""
+        """The type of $n: as declared, else from where it is used."""
+        if declared := self._declared.get(int(node.name)):
+            return declared
         parent = node.parent
         while isinstance(parent, exp.Paren):
             parent = parent.parent

@@ -13,11 +13,18 @@ import duckdb
 from sqlglot import exp
 
 from icestream.server.relations.database import Signal, SystemDatabase
-from icestream.server.relations.datatypes import BUILT_IN, REGISTERED, from_duck, named, ours
+from icestream.server.relations.datatypes import (
+    BUILT_IN,
+    REGISTERED,
+    from_duck,
+    known,
+    named,
+    ours,
+)
 from icestream.server.relations.dialect import function_name, parse, type_name
 from icestream.server.relations.errors import SystemQueryError, translated
 from icestream.server.relations.functions import macros
-from icestream.server.relations.inference import relation_of
+from icestream.server.relations.inference import Declared, relation_of
 from icestream.server.relations.model import Model, Session
 from icestream.server.relations.rewrite import Rewritten, array_items, rewrite
 from icestream.server.relations.schema import SCHEMAS, relations
@@ -90,12 +97,13 @@ class SystemRelations:
         parameters: Sequence[object] = (),
         session: Session = Session(),
         running: Callable[[Callable[[], None]], None] | None = None,
+        declared: Sequence[Type | None] = (),
     ) -> Result:
-        """Run one query. Parameters are texts, or values of the types that `describe` gives.
+        """Run one query. Parameters are texts, or values of the types that `describe` gives for the same declared ones.
 
         `running` is called before, with a function that any thread may call to make the query fail soon.
         """
-        rewritten = _rewritten(sql)
+        rewritten = _rewritten(sql, _declared(declared))
         values = _values(rewritten, parameters)
         with self._database.cursor(self._current(rewritten.sql), session, rewritten.sql) as cursor:
             if running:
@@ -104,9 +112,11 @@ class SystemRelations:
             rows = _printed(cursor, columns, rows)
         return Result(columns, rows, _settings(rewritten, values))
 
-    def describe(self, sql: str, session: Session = Session()) -> Description:
-        """The types of a query's parameters and columns, without running it."""
-        rewritten = _rewritten(sql)
+    def describe(
+        self, sql: str, session: Session = Session(), declared: Sequence[Type | None] = ()
+    ) -> Description:
+        """The types of a query's parameters and columns, without running it. A declared type stays as it is."""
+        rewritten = _rewritten(sql, _declared(declared))
         empty = Rewritten(
             f"SELECT * FROM ({rewritten.sql}) LIMIT 0",
             rewritten.parameters,
@@ -119,10 +129,16 @@ class SystemRelations:
         return Description(tuple(map(ours, rewritten.parameters)), columns)
 
 
+def _declared(types: Sequence[Type | None]) -> Declared:
+    """Types that clients declare, by PostgreSQL's names. One that it does not have is left open."""
+    found = (known(type) or BUILT_IN.get(type.name) if type else None for type in types)
+    return tuple(type.name if type else None for type in found)
+
+
 @lru_cache(maxsize=1000)
-def _rewritten(sql: str) -> Rewritten:
+def _rewritten(sql: str, declared: Declared) -> Rewritten:
     try:
-        return rewrite(sql)
+        return rewrite(sql, declared)
     except SystemQueryError:
         raise
     except RecursionError:

@@ -16,7 +16,7 @@ from icestream.server.relations.datatypes import BUILT_IN, REGISTERED, duck, nam
 from icestream.server.relations.dialect import function_name, parse, type_name
 from icestream.server.relations.errors import unknown_function, unknown_relation, unknown_type
 from icestream.server.relations.functions import SCHEMA, SHARED, macros
-from icestream.server.relations.inference import Outputs, Types, relation_of, title
+from icestream.server.relations.inference import Declared, Outputs, Types, relation_of, title
 from icestream.server.relations.schema import SCHEMAS, inside
 
 _WHAT = {
@@ -72,10 +72,10 @@ class Rewritten:
     """What it sets with set_config: (name, value), each a literal or a parameter."""
 
 
-def rewrite(sql: str) -> Rewritten:
+def rewrite(sql: str, declared: Declared = ()) -> Rewritten:
     """The same question for DuckDB. Raises when it names what does not exist."""
     query = parse(sql)
-    types = Types(query)
+    types = Types(query, declared)
     outputs = types.outputs(query)
     parameters: dict[int, str] = {}
     for parameter in query.find_all(exp.Parameter):

@@ -6,11 +6,11 @@ import json
 import re
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from itertools import islice
-from typing import Any, TypeVar
+from typing import Any
 
 import duckdb
 
@@ -29,8 +29,8 @@ from icestream.server.backend import (
 )
 from icestream.server.values import codec, codec_of
 from icestream.types import Type
+from tests.unit.server.quiet import QuietSession
 
-T = TypeVar("T")
 OID, NAME, CHAR, TEXT = Type("oid"), Type("name"), Type('"char"'), Type("text")
 
 _SCALARS = {
@@ -98,7 +98,7 @@ class DuckBackend:
             time.sleep(0.01)
 
 
-class DuckSession:
+class DuckSession(QuietSession):
     def __init__(self, backend: DuckBackend, connection: duckdb.DuckDBPyConnection) -> None:
         self.backend = backend
         self.connection = connection
@@ -243,21 +243,6 @@ class DuckSession:
     def cursor(self, name: str) -> tuple[Column, ...] | None:
         found = self.cursors.get(name)
         return found[0] if found else None
-
-    def finish(self) -> None:
-        pass
-
-    def interruptible(self, sql: str, work: Callable[[], T]) -> T:
-        return work()
-
-    def start_text(self) -> None:
-        pass
-
-    def end_text(self) -> tuple[Notice, ...]:
-        return ()
-
-    def fail(self) -> None:
-        pass
 
     def cancel(self) -> None:
         self.backend.count(cancelled=1)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -27,8 +27,8 @@ from icestream.server.connection import PIECE, Connection
 from icestream.types import Type
 from tests.unit.server import frames
 from tests.unit.server.frames import SYNC, bind, close, cut, describe, execute, kinds, parse, query
+from tests.unit.server.quiet import QuietSession
 
-T = TypeVar("T")
 NUMBER = (Column("n", t.INTEGER),)
 
 
@@ -49,7 +49,7 @@ class Rows:
         self.closed = True
 
 
-class Script:
+class Script(QuietSession):
     """A session that knows a few words: `rows 3`, `echo $1`, `note`, `fail`, `set zone x`, `begin`, `end`."""
 
     def __init__(self) -> None:
@@ -117,21 +117,6 @@ class Script:
 
     def cursor(self, name: str) -> tuple[Column, ...] | None:
         return NUMBER if name == "declared" else None
-
-    def finish(self) -> None:
-        pass
-
-    def interruptible(self, sql: str, work: Callable[[], T]) -> T:
-        return work()
-
-    def start_text(self) -> None:
-        pass
-
-    def end_text(self) -> tuple[Notice, ...]:
-        return ()
-
-    def fail(self) -> None:
-        pass
 
     def cancel(self) -> None:
         self.cancelled += 1

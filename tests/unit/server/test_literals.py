@@ -76,7 +76,7 @@ def test_many_parameters_cost_linear_time() -> None:
     begun = time.process_time()
     assert parameters(sql) == count
     assert marked(sql, [None] * count).count("$") == count
-    assert filled(sql, [1] * count, [SMALLINT] * count).count("CAST") == count
+    assert filled(sql, [1] * count, [SMALLINT] * count).count("smallint") == count
     assert time.process_time() - begun < 10
 
 

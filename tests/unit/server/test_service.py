@@ -53,6 +53,46 @@ def client(served: str) -> Iterator[psycopg.Connection]:
         yield connection
 
 
+def test_rollback_undoes_settings(client: psycopg.Connection) -> None:
+    def zone() -> object:
+        (shown,) = client.execute("SHOW timezone").fetchone() or ("",)
+        assert (
+            client.info.parameter_status("TimeZone") == shown
+        )  # clients are told of the old value too
+        return shown
+
+    client.execute("SET TIME ZONE 'Europe/Berlin'")
+    client.execute("BEGIN")
+    client.execute("SET TIME ZONE 'Asia/Tokyo'")
+    client.execute("SAVEPOINT a")
+    client.execute("SET LOCAL TIME ZONE 'Europe/Rome'")
+    assert zone() == "Europe/Rome"
+    client.execute("ROLLBACK TO a")
+    assert zone() == "Asia/Tokyo"
+    client.execute("RESET TIME ZONE")
+    assert zone() == "UTC"
+    client.execute("ROLLBACK")
+    assert zone() == "Europe/Berlin"
+    with pytest.raises(psycopg.errors.UndefinedTable):  # one text is a transaction of its own
+        client.execute("SET TIME ZONE 'Asia/Tokyo'; SELECT * FROM nowhere")
+    assert zone() == "Europe/Berlin"
+    client.execute("BEGIN; SET TIME ZONE 'Asia/Tokyo'; COMMIT")
+    assert zone() == "Asia/Tokyo"
+
+
+@pytest.mark.parametrize("binary", [False, True])
+def test_declared_types_of_queries_about_the_system(
+    client: psycopg.Connection, binary: bool
+) -> None:
+    """psycopg declares that 7 is a smallint, and sends two bytes for it."""
+    cursor = client.cursor(binary=binary)
+    value = "%b" if binary else "%s"
+    sql = f"SELECT {value}, version() <> '' AS named, {value}"
+    cursor.execute(sql, (7, dt.date(2024, 1, 2)))
+    assert cursor.fetchone() == (7, True, dt.date(2024, 1, 2))
+    assert [c.type_code for c in cursor.description or ()] == [21, 16, 1082]
+
+
 def test_settings_are_the_sessions_own(served: str, client: psycopg.Connection) -> None:
     client.execute("SET TIME ZONE 'Europe/Berlin'")
     client.execute("SET application_name TO 'mine'")

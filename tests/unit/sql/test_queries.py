@@ -157,3 +157,18 @@ def test_types_have_the_parameters_that_they_need(text):
     with pytest.raises(SqlError):
         tree(f"SELECT {text} FROM t")
     tree("SELECT ARRAY[1], CAST(x AS int[]), x::int[][], 1::numeric(5, 2), 'a'::varchar(3) FROM t")
+
+
+@pytest.mark.parametrize(
+    "type",
+    ["boolean", "smallint", "int", "int4", "integer", "bigint", "real", "float", "double precision", "numeric", "text",
+     "varchar", "character varying", "bytea", "date", "time", "timestamp", "timestamptz", "jsonb"],
+)  # fmt: skip
+@pytest.mark.parametrize("form", ["CAST('1' AS {})", "CAST(NULL AS {})", "'1'::{}", "NULL::{}"])
+def test_constants_in_lists_are_read_as_elsewhere(form: str, type: str) -> None:
+    """Items of lists have a short way through the parser."""
+    constant = form.format(type)
+    item = tree(f"SELECT f({constant}, 1)").expressions[0].expressions[0]
+    assert item.sql("risingwave") == tree(f"SELECT {constant} AS x").expressions[0].this.sql(
+        "risingwave"
+    )
