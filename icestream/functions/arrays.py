@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from icestream import types as t
 from icestream.functions import casts
 from icestream.functions import fragments as f
+from icestream.functions.equality import has_variants, hash_text, key_text
 from icestream.functions.expressions import Expr
 from icestream.functions.function import (
     ANYARRAY,
@@ -83,12 +84,67 @@ def _length(a: Sequence[str], e: Sequence[Expr]) -> str:
 
 def _covers(a: Sequence[str], e: Sequence[Expr]) -> str:
     x, y = f.fresh(2, a[0], a[1])
-    every = f"forall({a[1]}, {x} -> coalesce(exists({a[0]}, {y} -> {y} = {x}), FALSE))"
+    whole, part = (key_text(v, w.type) for v, w in zip(a, e, strict=True))
+    every = f"forall({part}, {x} -> coalesce(exists({whole}, {y} -> {y} = {x}), FALSE))"
     return f"IF({a[0]} IS NULL, NULL, {every})"
 
 
+def _overlap(a: Sequence[str], e: Sequence[Expr]) -> str:
+    left, right = (hash_text(v, w.type) for v, w in zip(a, e, strict=True))
+    none = f"IF({a[0]} IS NULL OR {a[1]} IS NULL, NULL, FALSE)"
+    return f"coalesce(arrays_overlap({left}, {right}), {none})"
+
+
+def _same_as(value: str, wanted: str, array: Expr) -> str:
+    """Whether an element of an array equals a value; NULL equals NULL."""
+    type = _element((array.type,))
+    return f"({key_text(value, type)} <=> {key_text(wanted, type)})"
+
+
+def _remove(a: Sequence[str], e: Sequence[Expr]) -> str:
+    return f.each(a[0], lambda v: f"NOT {_same_as(v, a[1], e[0])}", "filter")
+
+
+def _replace(a: Sequence[str], e: Sequence[Expr]) -> str:
+    return f.each(a[0], lambda v: f"IF({_same_as(v, a[1], e[0])}, {a[2]}, {v})")
+
+
+def _distinct(a: Sequence[str], e: Sequence[Expr]) -> str:
+    type = _element((e[0].type,))
+    if not has_variants(type):
+        return f"array_distinct({hash_text(a[0], e[0].type)})"
+
+    def first(rows: str) -> str:
+        row, place = f.fresh(2, rows)
+        keys = f.each(rows, lambda v: f"{v}.k")
+        found = f"IF({row}.k IS NULL, array_position({f.each(keys, lambda v: f'{v} IS NULL')}, TRUE), array_position({keys}, {row}.k))"
+        kept = f"filter({rows}, ({row}, {place}) -> {found} = {place} + 1)"
+        return f.each(kept, lambda v: f"{v}.v")
+
+    return f.let(_with_keys(a[0], type), first)
+
+
+def _with_keys(array: str, type: Type) -> str:
+    """The elements beside what they are compared by."""
+    return f.each(array, lambda v: f"named_struct('k', {hash_text(v, type)}, 'v', {v})")
+
+
+def _in_order(name: str) -> Template:
+    """array_min and its like: NULLs are left out, or last."""
+
+    def template(a: Sequence[str], e: Sequence[Expr]) -> str:
+        type = _element((e[0].type,))
+        if not has_variants(type):
+            return f"{name}({a[0]})"
+        rows = f.each(_with_keys(a[0], type), lambda v: f"IF({v}.v IS NULL, NULL, {v})")
+        found = f"{name}({rows})"
+        return f.each(found, lambda v: f"{v}.v") if name == "array_sort" else f"{found}.v"
+
+    return template
+
+
 def _position(a: Sequence[str], e: Sequence[Expr]) -> str:
-    hits = f.each(a[0], lambda v: f"({v} <=> {a[1]})")
+    hits = f.each(a[0], lambda v: _same_as(v, a[1], e[0]))
     return f"CAST(nullif(array_position({hits}, TRUE), 0) AS INT)"
 
 
@@ -135,8 +191,8 @@ ROWS: Rows = (
     _row("array_cat", (ANYARRAY, ANYARRAY), _same, _cat, strict=False),
     _row("array_append", (ANYARRAY, ANYELEMENT), _same, _append, strict=False),
     _row("array_prepend", (ANYELEMENT, ANYARRAY), _second, _prepend, strict=False),
-    _row("array_remove", (ANYARRAY, ANYELEMENT), _same, lambda a, e: f.each(a[0], lambda v: f"NOT ({v} <=> {a[1]})", "filter"), strict=False),
-    _row("array_replace", (ANYARRAY, ANYELEMENT, ANYELEMENT), _same, lambda a, e: f.each(a[0], lambda v: f"IF({v} <=> {a[1]}, {a[2]}, {v})"), strict=False),
+    _row("array_remove", (ANYARRAY, ANYELEMENT), _same, _remove, strict=False),
+    _row("array_replace", (ANYARRAY, ANYELEMENT, ANYELEMENT), _same, _replace, strict=False),
     _row("array_position", (ANYARRAY, ANYELEMENT), I4, _position, strict=False),
     _row("array_to_string", (ANYARRAY, TEXT), TEXT, _joined),
     _row("array_to_string", (ANYARRAY, TEXT, TEXT), TEXT, _joined, strict=False),
@@ -146,12 +202,12 @@ ROWS: Rows = (
     _row("array_lower", (ANYARRAY, I4), I4, lambda a, e: f"IF({_length(a, e)} IS NULL, NULL, 1)"),
     Function("trim_array", (ANYARRAY, I4), _same, "IF({1} BETWEEN 0 AND size({0}), slice({0}, 1, greatest(size({0}) - {1}, 0)), NULL)", fallible=True),
     _row("@>", (ANYARRAY, ANYARRAY), t.BOOLEAN, _covers),
-    _row("<@", (ANYARRAY, ANYARRAY), t.BOOLEAN, lambda a, e: _covers((a[1], a[0]), e)),
-    _row("&&", (ANYARRAY, ANYARRAY), t.BOOLEAN, "coalesce(arrays_overlap({0}, {1}), IF({0} IS NULL OR {1} IS NULL, NULL, FALSE))"),
-    _row("array_max", (ANYARRAY,), _element, "array_max({0})"),
-    _row("array_min", (ANYARRAY,), _element, "array_min({0})"),
-    _row("array_distinct", (ANYARRAY,), _same, "array_distinct({0})"),
-    _row("array_sort", (ANYARRAY,), _same, "array_sort({0})"),
+    _row("<@", (ANYARRAY, ANYARRAY), t.BOOLEAN, lambda a, e: _covers(a[::-1], e[::-1])),
+    _row("&&", (ANYARRAY, ANYARRAY), t.BOOLEAN, _overlap),
+    _row("array_max", (ANYARRAY,), _element, _in_order("array_max")),
+    _row("array_min", (ANYARRAY,), _element, _in_order("array_min")),
+    _row("array_distinct", (ANYARRAY,), _same, _distinct),
+    _row("array_sort", (ANYARRAY,), _same, _in_order("array_sort")),
     _row("array_contains", (ANYARRAY, ANYARRAY), t.BOOLEAN, _covers),
     _set("unnest", (ANYARRAY,), _element, "{0}"),
     *(_set("generate_series", (k, k), k, _series) for k in (I4, I8)),

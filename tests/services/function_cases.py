@@ -39,6 +39,15 @@ GRID: dict[str, tuple[str, list[str | None]]] = {
                     "true", "null", "{}", "[]", '{"a": "b\\"q, r: s", "k": "ü"}', '{"a": [1, "two"], "n": -3}', None]),
     "ia": ("int[]", ["{}", "{1,2,3}", "{1,NULL,3}", "{NULL}", "{3,3}", None]),
     "sa": ("text[]", ["{}", "{a,b}", '{a,NULL,"c d"}', '{""}', None]),
+    # values that are equal and look different
+    "fe": ("double precision", ["0", "-0", "NaN", "1", None]),
+    "fa": ("double precision[]", ["{}", "{0,-0,NaN}", "{-0}", "{0}", "{NaN,1}", "{NaN,NULL}", None]),
+    "ve": ("interval", ["1 day", "24:00:00", "1 mon", "30 days", "25:00:00", None]),
+    "va": ("interval[]", ["{}", "{1 day,24:00:00}", "{24:00:00,1 day}", "{30 days}", "{1 mon}", "{25:00:00,NULL}", None]),
+    "je": ("jsonb", ["1", "1.0", "1.50", "1.5", '"1.0"', "[1.0, 10, 0.00]", "[1, 10.0, 0]", '{"b": 2, "aa": "x 1.0\\" 2.0"}',
+                     '{"aa": "x 1.0\\" 2.0", "b": 2.000}', '{"aa": "x 1\\" 2", "b": 2}', None]),
+    "ne": ("numeric(10,2)[]", ["{1.5}", "{1.50,2}", None]),
+    "nf": ("numeric(12,4)[]", ["{1.5}", "{1.5000,2.0}", "{1.5001}", None]),
     # texts that spell values of other types
     "si": ("text", ["0", " 12 ", "-5", "+7", "1.5", "", "abc", "99999999999", "1e3", None]),
     "sf": ("text", ["1.5", " -2e3 ", "NaN", "inf", "-Infinity", "1e400", "1d", "0x1p3", "", ".5", "5.", "12345678901234", None]),
@@ -518,6 +527,24 @@ def arrays() -> Iterator[Case]:
         yield case(f"x {op} ANY (y)", "i4 ia")
         yield case(f"x {op} ALL (y)", "i4 ia")
     yield case("x = ANY (ARRAY[1, 2])", "i4")
+    for element, array in (("fe", "fa"), ("ve", "va")):
+        for op in ("=", "<>", "IS DISTINCT FROM", "@>", "<@", "&&"):
+            yield case(f"x {op} y", f"{array} {array}")
+        for op in ("=", "<>"):
+            yield case(f"x {op} ANY (y)", f"{element} {array}")
+            yield case(f"x {op} ALL (y)", f"{element} {array}")
+        yield case("array_position(x, y)", f"{array} {element}")
+        yield case("cardinality(array_remove(x, y))", f"{array} {element}")
+        yield case("array_position(array_replace(x, y, NULL), NULL)", f"{array} {element}")
+    for k in ("fe", "ve", "je"):
+        for op in ("=", "<>", "IS DISTINCT FROM", "IS NOT DISTINCT FROM"):
+            yield case(f"x {op} y", f"{k} {k}")
+            yield case(f"ROW(x, 1) {op} ROW(y, 1)", f"{k} {k}")
+            yield case(f"ARRAY[x, x] {op} ARRAY[x, y]", f"{k} {k}")
+        yield case("x IN (y, y)", f"{k} {k}")
+        yield case("nullif(x, y) IS NULL", f"{k} {k}")
+    for op in ("=", "<>", "@>", "&&"):
+        yield case(f"x {op} y", "ne nf")
     yield case("(row(x, 'b')::text)", "i4")
 
 
@@ -527,6 +554,17 @@ OWN: tuple[tuple[str, object], ...] = (
     ("array_min(ARRAY[3, NULL, 2])", 2),
     ("array_distinct(ARRAY[3, 3, 2])", [3, 2]),
     ("array_sort(ARRAY[3, NULL, 1])", [1, 3, None]),
+    ("array_distinct('{0,-0,NaN,NaN,1}'::double precision[])::text", "{0,NaN,1}"),
+    (
+        "array_distinct(ARRAY[INTERVAL '24 hours', NULL, INTERVAL '1 day', NULL])::text",
+        "{24:00:00,NULL}",
+    ),
+    (
+        "array_sort(ARRAY[INTERVAL '25 hours', NULL, INTERVAL '1 day'])::text",
+        '{"1 day",25:00:00,NULL}',
+    ),
+    ("array_max(ARRAY[INTERVAL '25 hours', NULL, INTERVAL '1 day'])::text", "25:00:00"),
+    ("array_min(ARRAY[INTERVAL '25 hours', NULL, INTERVAL '1 day'])::text", "1 day"),
     ("array_contains(ARRAY[1, 2], ARRAY[2])", True),
     ("map_column['a']", 1),
     ("map_column['z']", None),
