@@ -156,6 +156,6 @@ def _timestamp(type: t.Type, value: Any, mode: str) -> Any:
             return SKIP if seconds is not None else ERROR
         offset = 0 if zone == "Z" else int(zone[1:3]) * 3600 + int(zone[4:6] or 0) * 60
         seconds -= -offset if zone[0] == "-" else offset
-        micros = seconds * 10**6 + int((found[7] or "").ljust(6, "0")[:6])
+        micros = seconds * 10**6 + round(float(f"0.{found[7] or 0}") * 10**6)
     least, most = -62_135_596_800 * 10**6, 253_402_300_800 * 10**6
     return micros if least <= micros < most else ERROR
