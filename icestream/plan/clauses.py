@@ -6,17 +6,19 @@ from collections.abc import Iterator
 
 from sqlglot import exp
 
-from icestream.errors import SqlError
+from icestream.errors import NotSupportedError, SqlError
 from icestream.functions.expressions import (
     AggregateCall,
     Call,
     Expr,
     WindowCall,
+    columns_used,
     has_aggregate,
     has_window,
     is_set_returning,
+    walk,
 )
-from icestream.plan.scope import Context
+from icestream.plan.scope import Context, OuterRef
 
 
 def conditions(tree: exp.Expression) -> Iterator[exp.Expression]:
@@ -33,12 +35,25 @@ def conditions(tree: exp.Expression) -> Iterator[exp.Expression]:
 def refuse(expr: Expr, where: str, tree: exp.Expression, ctx: Context) -> None:
     """No aggregate, window or set-returning call may stand in that clause."""
     if has_aggregate(expr):
+        for call in (e for e in walk(expr) if isinstance(e, AggregateCall)):
+            refuse_outer(call, calling(tree, AggregateCall), ctx)
         raise SqlError(
             f"aggregate functions are not allowed in {where}",
             place=ctx.place_of(calling(tree, AggregateCall)),
             remedy="use HAVING for conditions on groups" if where == "WHERE" else None,
         )
     refuse_windows(expr, where, tree, ctx)
+
+
+def refuse_outer(call: AggregateCall, tree: exp.Expression, ctx: Context) -> None:
+    """An aggregate of nothing but columns of the query around belongs to that one, as in PostgreSQL."""
+    used = columns_used(call)
+    if used and all(isinstance(column, OuterRef) for column in used):
+        raise NotSupportedError(
+            f"{call.function.name}() over columns of the query around, which belongs to that query",
+            place=ctx.place_of(tree),
+            remedy="compute it in FROM of the query around and use its column here: FROM (SELECT g, count(v) AS n …) AS t",
+        )
 
 
 def refuse_windows(expr: Expr, where: str, tree: exp.Expression, ctx: Context) -> None:

@@ -11,12 +11,13 @@ from pyspark.sql import SparkSession
 from icestream.catalog.catalog import Catalog
 from icestream.catalog.lineage import is_filled_by_statements, statement_tables
 from icestream.catalog.objects import Sink, Table
+from icestream.connectors.base import Column
 from icestream.errors import SqlError, did_you_mean
-from icestream.functions.expressions import Literal
+from icestream.functions.expressions import Expr, Literal
 from icestream.lake import keys
 from icestream.lake.dml_log import DmlLog, TableChanges
 from icestream.lake.fold import DELETE, PATCH, UPSERT
-from icestream.plan.assignment import LOST, Target, bind_assigned
+from icestream.plan.assignment import LOST, Target, bind_assigned, is_default
 from icestream.plan.calls import converted
 from icestream.plan.linear import relations_read
 from icestream.plan.logical import Item, Node
@@ -68,17 +69,14 @@ class Changing:
         names = statement.columns or tuple(c.name for c in columns)
         self._check_columns(table, names, statement)
         types = {c.name: c.type for c in columns}
+        of = {c.name: c for c in columns}
         node = bind_assigned(
             statement.query,
             self.catalog.names().relation,
-            [Target(name, name, types[name]) for name in names],
+            [Target(name, name, types[name], _default(of[name])) for name in names],
             every=bool(statement.columns),
         )
-        items = [
-            Item(c.name, converted(c.default or Literal(c.type, None), c.type))
-            for c in columns
-            if c.name not in node.names
-        ]
+        items = [Item(c.name, _default(c)) for c in columns if c.name not in node.names]
         rows = self._rows(table, with_items(node, items)).select(list(types))
         answer = self._answer("INSERT 0", statement, table, rows)
         self._add(table, [(UPSERT, rows)])
@@ -96,7 +94,10 @@ class Changing:
     def _update(self, statement: st.Update) -> Result:
         table = self._changeable(statement.table)
         self._check_columns(table, [name for name, _ in statement.assignments], statement)
-        set_to = [(name, query.text) for name, query in statement.assignments]
+        set_to = [
+            (name, None if is_default(query.tree) else query.text)
+            for name, query in statement.assignments
+        ]
         where = f" WHERE {statement.where.text}" if statement.where else ""
         old, new = self._selected(table, set_to, where)
         moves = any(name in table.primary_key for name, _ in set_to)
@@ -151,11 +152,12 @@ class Changing:
     # -- rows ------------------------------------------------------------------------------------
 
     def _selected(
-        self, table: Table, set_to: Sequence[tuple[str, str]], where: str
+        self, table: Table, set_to: Sequence[tuple[str, str | None]], where: str
     ) -> tuple[pa.Table, pa.Table]:
-        """The rows that a condition names, as they are and as they are to be."""
+        """The rows that a condition names, as they are and as they are to be. A column that is set to None gets its DEFAULT."""
         columns = filled(table)
-        exprs = dict(set_to)
+        changed = dict(set_to)
+        exprs = {name: text for name, text in set_to if text is not None}
         olds = [f"{quote(c.name)} AS {quote(f'old {c.name}')}" for c in columns]
         news = [
             f"({exprs[c.name]}) AS {quote(f'new {c.name}')}" for c in columns if c.name in exprs
@@ -165,12 +167,13 @@ class Changing:
         assert isinstance(select, st.Select)
         targets = [Target(f"old {c.name}", c.name, c.type) for c in columns]
         targets += [Target(f"new {c.name}", c.name, c.type) for c in columns if c.name in exprs]
-        found = self._rows(
-            table, bind_assigned(select.query, self.catalog.names().relation, targets)
-        )
+        node = bind_assigned(select.query, self.catalog.names().relation, targets)
+        defaults = [c for c in columns if c.name in changed and c.name not in exprs]
+        items = [Item(f"new {c.name}", _default(c)) for c in defaults]
+        found = self._rows(table, with_items(node, items))
         old = found.select([f"old {c.name}" for c in columns])
         new = found.select(
-            [f"new {c.name}" if c.name in exprs else f"old {c.name}" for c in columns]
+            [f"new {c.name}" if c.name in changed else f"old {c.name}" for c in columns]
         )
         names = [c.name for c in columns]
         return old.rename_columns(names), new.rename_columns(names)
@@ -255,6 +258,10 @@ class Changing:
                     remedy=did_you_mean(name, known),
                 )
         bind_returning(statement, table, self.catalog)
+
+
+def _default(column: Column) -> Expr:
+    return converted(column.default or Literal(column.type, None), column.type)
 
 
 def _key_values(rows: pa.Table, key: Sequence[str]) -> list[tuple[object, ...]]:
