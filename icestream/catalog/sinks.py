@@ -253,7 +253,8 @@ def _must_repeat(node: Node, names: Names, what: str, place: Place) -> None:
         raise NotSupportedError(
             f"{what} with {', '.join(used)}() {over}",
             place=place,
-            remedy="now() may stand in WHERE, HAVING and the ON of an inner join; elsewhere use functions that give "
+            remedy="now() may stand in WHERE, HAVING and the ON of an inner join, and for now() > ANY (SELECT at …) write "
+            "EXISTS (SELECT … WHERE now() > at); elsewhere use functions that give "
             "the same for the same row",
         )
 

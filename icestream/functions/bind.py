@@ -159,6 +159,11 @@ class Binder(Groups):
             place = self.place_of(node)
             raise SqlError(error.message, place=place, code=error.code) from None
 
+    def word(self, node: exp.Expression) -> Expr:
+        """A word that is no column: DEFAULT, in another place than a row of INSERT."""
+        message = f"{node.name} is not allowed in this context"
+        raise SqlError(message, place=self.place_of(node), code="42601")
+
     def interval(self, node: exp.Expression) -> Expr:
         """INTERVAL '1 day', INTERVAL '5' MINUTE"""
         unit = node.args.get("unit")
@@ -289,9 +294,7 @@ class Binder(Groups):
         name = OPERATORS.get(type(node), "")
         left, right = node.this, node.expression
         if isinstance(node, exp.Overlaps):
-            raise NotSupportedError(
-                "OVERLAPS", place=self.place_of(node), remedy="compare the ends: a < d AND c < b"
-            )
+            return self.overlaps(node)
         if name not in ("=", "<>", "<", "<=", ">", ">="):
             return self.call(name, [self.visit(left), self.visit(right)], node)
         if len(left.expressions) != len(right.expressions):
@@ -313,6 +316,54 @@ class Binder(Groups):
             tie = self.call("and", [self.call("=", pair, node), out], node)
             out = self.call("or", [self.call(name[0], pair, node), tie], node)
         return out
+
+    def overlaps(self, node: exp.Expression) -> Expr:
+        """(a, b) OVERLAPS (c, d): the ends in any order, the second of each may be a length. NULL as in PostgreSQL."""
+        points: list[Expr] = []
+        for side, word in ((node.this, "left"), (node.expression, "right")):
+            if len(side.expressions) != 2:
+                message = f"wrong number of parameters on {word} side of OVERLAPS expression"
+                raise SqlError(message, place=self.place_of(node), code="42601")
+            point, other = (self.visit(each) for each in side.expressions)
+            if other.type == t.INTERVAL:
+                other = self.call("+", [point, other], node)
+            points += [point, other]
+        a, b, c, d = points = list(self.unify(points, "OVERLAPS", node))
+        if a.type not in (t.DATE, t.TIME, t.TIMESTAMP, t.TIMESTAMPTZ):
+            message = self.missing("pg_catalog.overlaps", [p.type for p in points])
+            raise SqlError(message, place=self.place_of(node), code="42883")
+
+        def when(*arms: tuple[Expr, bool | None]) -> Expr:
+            whens = tuple((test, Literal(t.BOOLEAN, value)) for test, value in arms)
+            return Case(t.BOOLEAN, whens, Literal(t.BOOLEAN, None))
+
+        def known(pair: tuple[Expr, Expr]) -> Expr:
+            return self.call("and", [self.call("is not null", [p], node) for p in pair], node)
+
+        pairs = ((a, b), (c, d))
+        first, second = (self.call("least", pair, node) for pair in pairs)
+        ends = [
+            Case(a.type, ((known(pair), self.call("greatest", pair, node)),), Literal(a.type, None))
+            for pair in pairs
+        ]
+        whole = self.call("and", [known(pair) for pair in pairs], node)
+
+        def after(start: Expr, end: Expr) -> Expr:
+            """What it is if `start` is the later one, and `end` that of the other."""
+            return Case(
+                t.BOOLEAN,
+                ((self.call("<", [start, end], node), Literal(t.BOOLEAN, True)),),
+                when((whole, False)),
+            )
+
+        later = self.call(">", [first, second], node)
+        earlier = self.call("<", [first, second], node)
+        same = self.call("=", [first, second], node)
+        return Case(
+            t.BOOLEAN,
+            ((later, after(first, ends[1])), (earlier, after(second, ends[0]))),
+            when((self.call("and", [same, whole], node), True)),
+        )
 
     def like(self, node: exp.Expression, escape: exp.Expression | None) -> Expr:
         """[NOT] LIKE | ILIKE … [ESCAPE …]"""
@@ -449,6 +500,7 @@ _HANDLERS: dict[type[exp.Expression], Callable[[Binder, exp.Expression], Expr]] 
     exp.Boolean: lambda b, n: Literal(t.BOOLEAN, bool(n.this)),
     exp.Null: lambda b, n: Literal(t.NULL, None),
     exp.Interval: Binder.interval,
+    exp.Var: Binder.word,
     exp.Cast: Binder.cast,
     exp.TryCast: Binder.cast,
     exp.Case: Binder.case,

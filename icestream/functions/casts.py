@@ -308,10 +308,12 @@ _EPOCH = "946684800000000L"
 
 
 def round_seconds(x: str, target: Type, digits: int) -> str:
-    """timestamp(n): the fraction rounded to n digits."""
+    """timestamp(n) and time(n): the fraction rounded to n digits."""
     step = 10 ** max(0, 6 - digits)
     if step == 1:
         return x
+    if target == t.TIME:  # may become 24:00:00
+        return f"(({x}) + {step // 2}) div {step} * {step}"
     # Halves are rounded away from PostgreSQL's year zero: those before 2000 go down.
     rounded = f"CAST(round(({f.micros(x)} - {_EPOCH}) / {step}BD) AS BIGINT) * {step} + {_EPOCH}"
     return f"CAST(timestamp_micros({rounded}) AS {spark_type(target)})"

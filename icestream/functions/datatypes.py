@@ -17,8 +17,6 @@ _SCALARS: dict[exp.DataType.Type, Type] = {
     _D.TIMESTAMPTZ: t.TIMESTAMPTZ, _D.TIMESTAMPLTZ: t.TIMESTAMPTZ, _D.INTERVAL: t.INTERVAL,
     _D.JSONB: t.JSONB, _D.JSON: t.JSONB,
 }  # fmt: skip
-_WITH_SECONDS = (_D.TIME, _D.INTERVAL)
-"""Types whose fractions of a second are never rounded."""
 
 
 def scalar_type(node: exp.Expression) -> Type | None:
@@ -50,9 +48,9 @@ def bind_type(node: exp.Expression, place: Place | None = None) -> Type:
     if kind in (_D.FLOAT, _D.DOUBLE) and params:
         return _float(_size(params[0], place), place)
     if kind in _SCALARS:
-        if params and kind in _WITH_SECONDS and _size(params[0], place) != 6:
-            what = f"{kind.value.lower()} with another precision than 6"
-            raise NotSupportedError(what, place=place, remedy=f"write {kind.value.lower()}")
+        if params and kind == _D.INTERVAL and _size(params[0], place) != 6:
+            what = "interval with another precision than 6"
+            raise NotSupportedError(what, place=place, remedy="write interval")
         return _SCALARS[kind]
     name = str(node.args.get("kind") or getattr(kind, "value", kind)).strip('"').lower()
     if known := t.scalar(name):
@@ -76,8 +74,8 @@ def _float(digits: int, place: Place | None) -> Type:
 
 
 def length_of(node: exp.Expression) -> int | None:
-    """n of varchar(n), char(n) and timestamp(n)."""
-    lengths = (_D.VARCHAR, _D.CHAR, _D.BPCHAR, _D.TIMESTAMP, _D.TIMESTAMPTZ)
+    """n of varchar(n), char(n), timestamp(n) and time(n)."""
+    lengths = (_D.VARCHAR, _D.CHAR, _D.BPCHAR, _D.TIME, _D.TIMESTAMP, _D.TIMESTAMPTZ)
     if isinstance(node, exp.DataType) and node.this in lengths and node.expressions:
         return _size(node.expressions[0])
     return 1 if isinstance(node, exp.DataType) and node.this == _D.CHAR else None

@@ -5,7 +5,7 @@ Values are told by position, whatever their names. One that cannot be converted 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from decimal import ROUND_HALF_UP, Context, Decimal
 from functools import partial, reduce
@@ -40,6 +40,8 @@ class Target:
     name: str
     column: str
     type: Type
+    default: Expr | None = None
+    """What DEFAULT stands for, of that type; None is NULL."""
 
 
 @dataclass(frozen=True)
@@ -63,19 +65,47 @@ def bind_assigned(
     tree = query.tree
     if isinstance(tree, exp.Values) and not any(tree.args.get(k) for k in ("order", "limit")):
         with pause_collection(query.text):
-            rows = cells(query, relations)
+            rows = cells(without_defaults(query), relations)
             targets = _filled(len(rows[0]), targets, every, query)
             pairs = [zip(row, targets, strict=True) for row in rows]
-            return _values([[_assigned(*c, x, query) for c, x in row] for row in pairs], targets)
+            made = [[_assigned(*c, x, query) for c, x in row] for row in pairs]
+            for row, at in _defaults(tree):
+                value = targets[at].default or Literal(targets[at].type, None)
+                made[row][at] = _Assigned(value, None)
+            return _values(made, targets)
     node = bind_open(query, relations, row_by_row=row_by_row).node
     targets = _filled(len(node.columns), targets, every, query)
     items = node.items if isinstance(node, Project) else ()
     written = {i.name: i.expr for i in items if _is_written(i.expr)}
     sources = [written.get(ref.name, ref) for ref in refs(node)]
-    made = [_assigned(s, tree, target, query) for s, target in zip(sources, targets, strict=True)]
-    values = [Item(target.name, a.value) for a, target in zip(made, targets, strict=True)]
-    marks = [Item(LOST + i.name, a.lost) for i, a in zip(values, made, strict=True) if a.lost]
+    read = [_assigned(s, tree, target, query) for s, target in zip(sources, targets, strict=True)]
+    values = [Item(target.name, a.value) for a, target in zip(read, targets, strict=True)]
+    marks = [Item(LOST + i.name, a.lost) for i, a in zip(values, read, strict=True) if a.lost]
     return tidy(Project(node, (*values, *marks)))
+
+
+def is_default(tree: exp.Expression) -> bool:
+    """Whether it is the word DEFAULT."""
+    return isinstance(tree, exp.Var)
+
+
+def without_defaults(query: Query) -> Query:
+    """A query with NULL in the place of each DEFAULT of its VALUES."""
+    if not any(True for _ in _defaults(query.tree)):
+        return query
+    tree = query.tree.copy()
+    for row, at in list(_defaults(tree)):
+        tree.expressions[row].expressions[at].replace(exp.Null())
+    return replace(query, tree=tree)
+
+
+def _defaults(tree: exp.Expression) -> Iterator[tuple[int, int]]:
+    """Where VALUES has DEFAULT: row and column."""
+    if isinstance(tree, exp.Values):
+        for number, row in enumerate(tree.expressions):
+            for at, value in enumerate(row.args.get("expressions") or ()):
+                if is_default(value):
+                    yield number, at
 
 
 def _filled(given: int, targets: Sequence[Target], every: bool, query: Query) -> Sequence[Target]:

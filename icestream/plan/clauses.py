@@ -6,18 +6,20 @@ from collections.abc import Iterator
 
 from sqlglot import exp
 
-from icestream.errors import SqlError
+from icestream.errors import NotSupportedError, SqlError
 from icestream.functions.conversions import PlaceOf
 from icestream.functions.expressions import (
     AggregateCall,
     Call,
     Expr,
     WindowCall,
+    columns_used,
     has_aggregate,
     has_window,
     is_set_returning,
+    walk,
 )
-from icestream.plan.scope import Context
+from icestream.plan.scope import Context, OuterRef
 
 
 def conditions(tree: exp.Expression) -> Iterator[exp.Expression]:
@@ -39,6 +41,8 @@ def refuse(expr: Expr, where: str, tree: exp.Expression, ctx: Context) -> None:
 def refuse_calls(expr: Expr, where: str, tree: exp.Expression, place_of: PlaceOf) -> None:
     """The same for an expression outside of a query: of a DEFAULT, a generated column."""
     if has_aggregate(expr):
+        for call in (e for e in walk(expr) if isinstance(e, AggregateCall)):
+            refuse_outer(call, calling(tree, AggregateCall), place_of)
         raise SqlError(
             f"aggregate functions are not allowed in {where}",
             place=place_of(calling(tree, AggregateCall)),
@@ -46,6 +50,17 @@ def refuse_calls(expr: Expr, where: str, tree: exp.Expression, place_of: PlaceOf
             code="42803",
         )
     refuse_windows(expr, where, tree, place_of)
+
+
+def refuse_outer(call: AggregateCall, tree: exp.Expression, place_of: PlaceOf) -> None:
+    """An aggregate of nothing but columns of the query around belongs to that one, as in PostgreSQL."""
+    used = columns_used(call)
+    if used and all(isinstance(column, OuterRef) for column in used):
+        raise NotSupportedError(
+            f"{call.function.name}() over columns of the query around, which belongs to that query",
+            place=place_of(tree),
+            remedy="compute it in FROM of the query around and use its column here: FROM (SELECT g, count(v) AS n …) AS t",
+        )
 
 
 def refuse_windows(expr: Expr, where: str, tree: exp.Expression, place_of: PlaceOf) -> None:

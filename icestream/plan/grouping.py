@@ -9,7 +9,7 @@ from math import prod
 
 from sqlglot import exp
 
-from icestream.errors import NotSupportedError, SqlError
+from icestream.errors import SqlError
 from icestream.functions.expressions import (
     AggregateCall,
     ColumnRef,
@@ -18,7 +18,7 @@ from icestream.functions.expressions import (
     columns_used,
 )
 from icestream.plan.calls import null
-from icestream.plan.clauses import refuse
+from icestream.plan.clauses import refuse, refuse_outer
 from icestream.plan.complexity import STATEMENT_TOO_COMPLEX
 from icestream.plan.logical import Aggregate, Expand, Item, Node, Project, SetOperation
 from icestream.plan.rewrite import below, kept, transform, transform_plan
@@ -137,13 +137,7 @@ class Groups:
         for item in self.aggregates:
             if item.expr == call:
                 return item
-        used = columns_used(call)
-        if used and all(isinstance(c, OuterRef) for c in used):
-            raise NotSupportedError(
-                f"{call.function.name}() over columns of the query around, which belongs to that query",
-                place=self.ctx.place_of(tree),
-                remedy="compute it in the query around, or with a column of the subquery",
-            )
+        refuse_outer(call, tree, self.ctx.place_of)
         item = Item(self.ctx.names.fresh(call.function.name), call)
         self.aggregates.append(item)
         return item

@@ -12,12 +12,13 @@ from pyspark.sql import SparkSession
 from icestream.catalog.catalog import Catalog
 from icestream.catalog.lineage import is_filled_by_statements, statement_tables
 from icestream.catalog.objects import Sink, Table
+from icestream.connectors.base import Column
 from icestream.errors import LakeError, SqlError, did_you_mean
-from icestream.functions.expressions import Literal
+from icestream.functions.expressions import Expr, Literal
 from icestream.lake import keys
 from icestream.lake.dml_log import DmlLog, TableChanges
 from icestream.lake.fold import DELETE, OP, PATCH, UPSERT, Upsert, net
-from icestream.plan.assignment import LOST, Target, bind_assigned
+from icestream.plan.assignment import LOST, Target, bind_assigned, is_default
 from icestream.plan.calls import converted
 from icestream.plan.linear import relations_read
 from icestream.plan.logical import Filter, Item, Node, Project, Scan
@@ -69,17 +70,14 @@ class Changing:
         names = statement.columns or tuple(c.name for c in columns)
         self._check_columns(table, names, statement)
         types = {c.name: c.type for c in columns}
+        of = {c.name: c for c in columns}
         node = bind_assigned(
             statement.query,
             self.catalog.names().relation,
-            [Target(name, name, types[name]) for name in names],
+            [Target(name, name, types[name], _default(of[name])) for name in names],
             every=bool(statement.columns),
         )
-        items = [
-            Item(c.name, converted(c.default or Literal(c.type, None), c.type))
-            for c in columns
-            if c.name not in node.names
-        ]
+        items = [Item(c.name, _default(c)) for c in columns if c.name not in node.names]
         rows = self._rows(table, with_items(node, items)).select(list(types))
         answer = self._answer("INSERT 0", statement, table, rows)
         self._add(table, [(UPSERT, rows)])
@@ -97,7 +95,10 @@ class Changing:
     def _update(self, statement: st.Update) -> Result:
         table = self._changeable(statement.table)
         self._check_columns(table, [name for name, _ in statement.assignments], statement)
-        set_to = [(name, query.text) for name, query in statement.assignments]
+        set_to = [
+            (name, None if is_default(query.tree) else query.text)
+            for name, query in statement.assignments
+        ]
         where = f" WHERE {statement.where.text}" if statement.where else ""
         old, new = self._selected(table, set_to, where)
         moves = any(name in table.primary_key for name, _ in set_to)
@@ -152,11 +153,12 @@ class Changing:
     # -- rows ------------------------------------------------------------------------------------
 
     def _selected(
-        self, table: Table, set_to: Sequence[tuple[str, str]], where: str
+        self, table: Table, set_to: Sequence[tuple[str, str | None]], where: str
     ) -> tuple[pa.Table, pa.Table]:
-        """The rows that a condition names, as they are and as they are to be."""
+        """The rows that a condition names, as they are and as they are to be. A column that is set to None gets its DEFAULT."""
         columns = filled(table)
-        exprs = dict(set_to)
+        changed = dict(set_to)
+        exprs = {name: text for name, text in set_to if text is not None}
         olds = [f"{quote(c.name)} AS {quote(f'old {c.name}')}" for c in columns]
         news = [
             f"({exprs[c.name]}) AS {quote(f'new {c.name}')}" for c in columns if c.name in exprs
@@ -168,10 +170,12 @@ class Changing:
         targets += [Target(f"new {c.name}", c.name, c.type) for c in columns if c.name in exprs]
         relations = self.catalog.names().relation
         node = bind_assigned(select.query, relations, targets, row_by_row="UPDATE")
-        found = self._rows(table, node)
+        defaults = [c for c in columns if c.name in changed and c.name not in exprs]
+        items = [Item(f"new {c.name}", _default(c)) for c in defaults]
+        found = self._rows(table, with_items(node, items))
         old = found.select([f"old {c.name}" for c in columns])
         new = found.select(
-            [f"new {c.name}" if c.name in exprs else f"old {c.name}" for c in columns]
+            [f"new {c.name}" if c.name in changed else f"old {c.name}" for c in columns]
         )
         names = [c.name for c in columns]
         old, new = old.rename_columns(names), new.rename_columns(names)
@@ -309,6 +313,10 @@ def _repeated(rows: pa.Table, columns: Sequence[str]) -> pa.Table:
     """The rows that are not the only ones with their values in these columns."""
     seen = Counter(values := _key_values(rows, columns))
     return rows.filter(pa.array([seen[value] > 1 for value in values], pa.bool_()))
+
+
+def _default(column: Column) -> Expr:
+    return converted(column.default or Literal(column.type, None), column.type)
 
 
 def _key_values(rows: pa.Table, key: Sequence[str]) -> list[tuple[object, ...]]:

@@ -9,6 +9,7 @@ from sqlglot import exp
 
 from icestream.catalog.catalog import Catalog
 from icestream.catalog.objects import Table
+from icestream.plan.assignment import is_default, without_defaults
 from icestream.plan.logical import Node
 from icestream.plan.query import bind_query
 from icestream.runtime.returning import Change, bind_returning, filled
@@ -41,7 +42,10 @@ def places(statement: Change, catalog: Catalog) -> tuple[Node, Mapping[int, Type
         at = marked_at(expr.this) if isinstance(expr, exp.Literal) else None
         if at is not None and name in types:
             found[at] = types[name]
-    query = statement.query if isinstance(statement, st.Insert) else _query(statement, table)
+    if isinstance(statement, st.Insert):
+        query = without_defaults(statement.query)
+    else:
+        query = _query(statement, table)
     return bind_query(query, catalog.names().relation), found
 
 
@@ -65,7 +69,8 @@ def _filling(statement: Change, table: Table) -> Iterator[tuple[str, exp.Express
 
 def _query(statement: st.Update | st.Delete, table: Table) -> st.Query:
     set_to = statement.assignments if isinstance(statement, st.Update) else ()
-    items = ", ".join(f"({q.text}) AS c{i}" for i, (_, q) in enumerate(set_to)) or "1 AS c"
+    values = [q.text for _, q in set_to if not is_default(q.tree)]
+    items = ", ".join(f"({text}) AS c{i}" for i, text in enumerate(values)) or "1 AS c"
     where = f" WHERE {statement.where.text}" if statement.where else ""
     (select,) = parse(f"SELECT {items} FROM {quote(table.name)}{where}", "", {})
     assert isinstance(select, st.Select)

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+from sqlglot import exp
+
 from icestream.errors import NotSupportedError, SqlError
 from icestream.sql.cursor import Cursor
-from icestream.sql.queries import expression, expressions, query
+from icestream.sql.queries import expression, expressions, put_before, query, with_clause
 from icestream.sql.statements import Delete, Insert, Query, Select, Update
 
 _RETURNING = ("RETURNING",)
 
 
-def select(cursor: Cursor) -> Select:
-    """A query on its own."""
+def select(cursor: Cursor) -> Select | Insert:
+    """A query on its own, or WITH … INSERT."""
+    if cursor.at("WITH") and (clause := with_clause(cursor)) is not None:
+        return insert(cursor, clause)
     made = query(cursor)
     cursor.finish()
     return Select(cursor.start, cursor.text, made)
 
 
-def insert(cursor: Cursor) -> Insert:
-    """INSERT INTO table [(columns)] query [RETURNING …]"""
+def insert(cursor: Cursor, clause: exp.With | None = None) -> Insert:
+    """INSERT INTO table [(columns)] query [RETURNING …]; `clause` is the WITH that was read before."""
     cursor.expect("INSERT", "INTO")
     table = cursor.name("the name of a table")
     columns: tuple[str, ...] = ()
@@ -31,6 +35,8 @@ def insert(cursor: Cursor) -> Insert:
         if cursor.at(*words):
             raise NotSupportedError(f"INSERT … {' '.join(words)}", place=cursor.place())
     made = query(cursor, _RETURNING, ("ON", "CONFLICT"))
+    if clause is not None:
+        put_before(clause, made)
     if cursor.at("ON", "CONFLICT"):
         raise NotSupportedError(
             "INSERT … ON CONFLICT",
@@ -56,11 +62,11 @@ def update(cursor: Cursor) -> Update:
             raise SqlError(f"column {column} is set twice", place=place)
         cursor.expect("=")
         if cursor.at("DEFAULT"):
-            raise NotSupportedError(
-                "UPDATE … SET column = DEFAULT", place=cursor.place(), remedy="write its value"
-            )
-        stops = ((",",), ("WHERE",), ("FROM",), _RETURNING)
-        assignments[column] = expression(cursor, "a value", *stops)
+            word = cursor.next()
+            assignments[column] = Query(exp.Var(this="DEFAULT"), word.text, cursor.place(word))
+        else:
+            stops = ((",",), ("WHERE",), ("FROM",), _RETURNING)
+            assignments[column] = expression(cursor, "a value", *stops)
         if not cursor.accept(","):
             break
     if cursor.at("FROM"):

@@ -38,6 +38,11 @@ def check_query(tokens: Sequence[Token], source: Source) -> None:
     _check(tokens, source, Grammar.query_alone)
 
 
+def check_with(tokens: Sequence[Token], source: Source) -> None:
+    """Raise unless the tokens are a WITH clause."""
+    _check(tokens, source, Grammar.with_clause)
+
+
 def check_item(tokens: Sequence[Token], source: Source) -> None:
     """Raise unless the tokens are an expression, with or without a name, or a star."""
     _check(tokens, source, Grammar.target)
@@ -122,11 +127,16 @@ class Grammar(Expressions):
 
     def query(self) -> None:
         """[WITH …] SELECT … [UNION …] [ORDER BY …] [LIMIT …]"""
-        if self.accept("WITH"):
-            self.accept("RECURSIVE")
-            self.some(self.with_query)
+        if self.word == "WITH":
+            self.with_clause()
         self.query_operand()
         self.query_rest()
+
+    def with_clause(self) -> None:
+        """WITH [RECURSIVE] name AS (query), …"""
+        self.expect("WITH")
+        self.accept("RECURSIVE")
+        self.some(self.with_query)
 
     def query_in_brackets(self) -> None:
         """(SELECT …), in any number of brackets."""

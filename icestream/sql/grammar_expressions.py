@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from icestream import interrupts
 from icestream.sql.grammar_calls import TYPES, Calls
-from icestream.sql.grammar_words import GOES_ON, LITERALS, NAME, NUMBER, QUERIES, STRING, NotYet
+from icestream.sql.grammar_words import GOES_ON, LITERALS, NAME, NUMBER, QUERIES, STRING
 from icestream.sql.keywords import OPERATORS
 
 _TESTS = (
@@ -185,7 +185,7 @@ class Expressions(Calls):
             elif words[at] == "-" and words[at + 1] == NUMBER and words[at + 2] in (",", end):
                 self.at += 2
             elif default and words[at] == "DEFAULT":
-                raise NotYet(at, "DEFAULT as a value")
+                self.at += 1
             else:
                 self.expression()
             if words[self.at] != ",":

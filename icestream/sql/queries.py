@@ -21,11 +21,13 @@ from sqlglot.tokens import TokenType
 from icestream.errors import NotSupportedError, SqlError
 from icestream.sql.cursor import Cursor
 from icestream.sql.dialect import Dialect
-from icestream.sql.grammar import check_item, check_query
+from icestream.sql.grammar import check_item, check_query, check_with
 from icestream.sql.statements import Query
 from icestream.sql.syntax import skipped_argument
 from icestream.sql.tokens import Token
 
+_INSERT = ("INSERT", "INTO")
+_ANY_QUERY = ((TokenType.SELECT, "SELECT"), (TokenType.NUMBER, "1"))
 EMIT = ("EMIT", "ON", "WINDOW", "CLOSE")
 
 _log = logging.getLogger(__name__)
@@ -69,13 +71,45 @@ def query(cursor: Cursor, *stops: tuple[str, ...]) -> Query:
     first, last = cursor.stretch(*stops, what="a query")
     tree = _parse(cursor, first, last)
     if isinstance(tree, exp.DML):
-        raise NotSupportedError("WITH before INSERT, UPDATE and DELETE", place=cursor.place(first))
+        raise NotSupportedError(
+            "WITH before UPDATE and DELETE",
+            place=cursor.place(first),
+            remedy="put the query into the condition: WHERE id IN (SELECT …)",
+        )
     if not isinstance(tree, exp.Query | exp.Values):
         raise SqlError("this is not a query", place=cursor.place(first))
     made = _finished(cursor, tree, first, last)
     with _bounded(cursor, first):
         check_query(cursor.all.between(first.start, last.end), cursor.source)
     return made
+
+
+def with_clause(cursor: Cursor) -> exp.With | None:
+    """The WITH clause of an INSERT, if that is what comes next; nothing is consumed otherwise."""
+    ahead = cursor.rest()
+    ahead.stretch(_INSERT, what="a query")
+    if not ahead.at(*_INSERT):
+        return None
+    first, last = cursor.stretch(_INSERT, what="a query")
+    with _bounded(cursor, first):
+        check_with(cursor.all.between(first.start, last.end), cursor.source)
+    made = _finished(cursor, _parse(cursor, first, last, suffix=_ANY_QUERY), first, last)
+    found: exp.With = made.tree.args["with_"]
+    return found
+
+
+def put_before(clause: exp.With, made: Query) -> None:
+    """Let a query see the queries of a WITH clause before it; its own come after those."""
+    if not isinstance(made.tree, exp.Select | exp.SetOperation):
+        raise NotSupportedError(
+            "WITH before INSERT … VALUES",
+            place=made.place,
+            remedy="write INSERT … SELECT",
+        )
+    own = made.tree.args.get("with_")
+    clause.set("expressions", [*clause.expressions, *(own.expressions if own else ())])
+    clause.set("recursive", clause.args.get("recursive") or (own and own.args.get("recursive")))
+    made.tree.set("with_", clause)
 
 
 def expression(cursor: Cursor, what: str, *stops: tuple[str, ...], alias: bool = False) -> Query:
@@ -107,11 +141,19 @@ def expressions(
     return tuple(found)
 
 
-def _parse(cursor: Cursor, first: Token, last: Token, *, prefix: bool = False) -> Any:
+def _parse(
+    cursor: Cursor,
+    first: Token,
+    last: Token,
+    *,
+    prefix: bool = False,
+    suffix: Sequence[tuple[TokenType, str]] = (),
+) -> Any:
     _refuse_words(cursor, first, last)
     raw = _join_strings(cursor, cursor.all.raw_between(first.start, last.end))
     if prefix:
         raw = [RawToken(TokenType.SELECT, "SELECT", start=first.start, end=first.start), *raw]
+    raw += [RawToken(kind, text, start=last.end, end=last.end) for kind, text in suffix]
     dialect = Dialect()
     try:
         with _bounded(cursor, first):

@@ -234,8 +234,9 @@ def casts() -> Iterator[Case]:
     for a, b in (("d", "timestamp"), ("d", "timestamptz"), ("ts", "date"), ("ts", "timestamptz"), ("ts", "time"),
                  ("tz", "date"), ("tz", "timestamp"), ("tz", "time"), ("tm", "interval"), ("v", "time"),
                  ("j", "int"), ("j", "numeric"), ("j", "float8"), ("j", "boolean"), ("ia", "text[]"), ("ia", "bigint[]"),
-                 ("ts", "timestamp(3)"), ("ts", "timestamp(0)")):  # fmt: skip
+                 ("ts", "timestamp(3)"), ("ts", "timestamp(0)"), ("tm", "time(3)"), ("tm", "time(0)")):  # fmt: skip
         yield case(f"x::{b}", a)
+    yield case("(x, y) OVERLAPS (z, w)", "tm tm tm tm")
     yield case("coalesce('12'::int, 0)", "b")
     yield case("row(x, y, 'a b')::text", "i4 s")
     yield case("x = ANY ('{1,2}'::int[])", "i4")

@@ -70,6 +70,10 @@ NOT_YET = [
         "a window function compared with a subquery",
     ),
     ("SELECT (SELECT »max(o.id) FROM customers) FROM orders o", "belongs to that query"),
+    (
+        "SELECT item, (SELECT max(c.id) FROM customers c WHERE c.id > »count(o.id)) FROM orders o GROUP BY item",
+        "count() over columns of the query around, which belongs to that query",
+    ),
     ("SELECT id FROM orders LIMIT »1 + 1", "LIMIT that is not a constant"),
     ("SELECT * FROM orders o LEFT JOIN customers c ON »o.id = (SELECT 1)", "subquery in the ON"),
 ]

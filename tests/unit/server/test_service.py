@@ -22,9 +22,11 @@ from psycopg.types.numeric import Float4, Int4, Int8
 from icestream.catalog.objects import Source, View
 from icestream.config import Home
 from icestream.engine import Engine
+from icestream.server.backend import Client
 from icestream.server.listener import Listener
 from icestream.server.service import Service
 from icestream.sql.statements import Name
+from icestream.types import INTEGER, VARCHAR
 from tests.tricks import TRICKS
 from tests.unit.server.relations.cases import cases, golden
 from tests.unit.server.test_psql import needs_psql, psql
@@ -78,6 +80,19 @@ def test_rollback_undoes_settings(client: psycopg.Connection) -> None:
     assert zone() == "Europe/Berlin"
     client.execute("BEGIN; SET TIME ZONE 'Asia/Tokyo'; COMMIT")
     assert zone() == "Asia/Tokyo"
+
+
+@pytest.mark.parametrize(
+    "sql",
+    ["INSERT INTO d VALUES ($1, DEFAULT), (DEFAULT, $2)", "UPDATE d SET v = $1, b = DEFAULT WHERE b = $2",
+     "WITH w AS (SELECT $1 + 1 AS v) INSERT INTO d SELECT v, $2 FROM w"],
+)  # fmt: skip
+def test_parameters_beside_defaults(tmp_path: Path, sql: str) -> None:
+    with Engine(Home.at(tmp_path)) as engine:
+        engine.plan("CREATE TABLE d (v INT, b VARCHAR DEFAULT 'x')")
+        session = Service(engine).open(Client("root", "dev"))
+        (request,) = session.parse(sql)
+        assert session.describe(request, []).parameters == (INTEGER, VARCHAR)
 
 
 @pytest.mark.parametrize("binary", [False, True])
