@@ -24,10 +24,6 @@ if TYPE_CHECKING:
     from pyspark import Accumulator
 
 
-HEAVY = 16 << 20
-"""Bytes of a large batch. A full one has records of 1.6 KB then."""
-
-
 @dataclass(frozen=True)
 class Carried:
     """A column taken over from the raw record: INCLUDE offset AS o."""
@@ -44,8 +40,6 @@ class Counts:
     """What the executors count while they decode: known once the frame was read, and at least that much then."""
 
     bad: Accumulator[int]
-    heavy: Accumulator[int]
-    """The batches that are large."""
     truncates: Accumulator[int] | None = None
     unset: Accumulator[int] | None = None
     """The changes that leave values unset."""
@@ -70,7 +64,7 @@ class Decoding:
         decoder, carried, bad = self.decoder, self.carried, counts.bad
 
         def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            for batch in weighed(batches, counts.heavy):
+            for batch in batches:
                 yield _good_rows(decoder, carried, batch, bad)
 
         return raw.mapInArrow(run, schema)
@@ -109,7 +103,7 @@ class ChangeDecoding:
         schema = [ddl(self.columns), *(f"{m} {CHANGE_SCHEMA[m]}" for m in self.marks)]
 
         def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            for batch in weighed(batches, counts.heavy):
+            for batch in batches:
                 rows, errors = self.apply(batch)
                 if errors is not None:
                     counts.bad.add(len(errors) - errors.null_count)
@@ -210,14 +204,6 @@ def letters_of(batch: pa.RecordBatch, errors: pa.Array) -> pa.RecordBatch:
     ]
     names = [n for n, _ in DEAD_LETTER_COLUMNS]
     return pa.RecordBatch.from_arrays(columns, names=names).filter(errors.is_valid())
-
-
-def weighed(batches: Iterable[pa.RecordBatch], heavy: Accumulator[int]) -> Iterator[pa.RecordBatch]:
-    """The batches; the large ones are counted."""
-    for batch in batches:
-        if batch.nbytes > HEAVY:
-            heavy.add(1)
-        yield batch
 
 
 def binary(column: pa.Array) -> pa.BinaryArray:

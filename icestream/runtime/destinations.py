@@ -37,7 +37,7 @@ from icestream.kafka_connect.tables import table_columns
 from icestream.lake.catalogs import LAKE, CatalogSpec, Lake
 from icestream.lake.stamp import Range
 from icestream.lake.table import LakeTable
-from icestream.runtime.decode import binary, ddl, letters_of, weighed
+from icestream.runtime.decode import binary, ddl, letters_of
 from icestream.runtime.feeds import OpenFeed, Rows
 from icestream.types import backtick, stored_spark_type
 
@@ -97,8 +97,8 @@ class ConnectorFeed(OpenFeed):
     def rows(self, range: Range, now: str) -> Rows:
         """The values of a range, undecoded and without tombstones."""
         raw = self.source.read(range.start, range.end, ["value"])
-        counter = raw.sparkSession.sparkContext.accumulator
-        return Rows(raw.filter(F.col("value").isNotNull()), counter(0), heavy=counter(0))
+        bad = raw.sparkSession.sparkContext.accumulator(0)
+        return Rows(raw.filter(F.col("value").isNotNull()), bad)
 
     def frame(
         self, destination: Destination, table: LakeTable, rows: Rows, *, known: bool
@@ -116,8 +116,7 @@ class ConnectorFeed(OpenFeed):
                 return None
         reader = RecordReader(columns_in(self.object, table), self._reading(destination))
         assert rows.bad is not None
-        assert rows.heavy is not None
-        return _good(reader, rows.frame, rows.bad, rows.heavy)
+        return _good(reader, rows.frame, rows.bad)
 
     def letters(self, range: Range) -> DataFrame:
         """The records that some table they are for cannot take, once each."""
@@ -208,14 +207,12 @@ def open_feed(feed: Feed, lake: Lake) -> OpenFeed:
 # -- on the executors --------------------------------------------------------------------------------
 
 
-def _good(
-    reader: RecordReader, raw: DataFrame, bad: Accumulator[int], heavy: Accumulator[int]
-) -> DataFrame:
+def _good(reader: RecordReader, raw: DataFrame, bad: Accumulator[int]) -> DataFrame:
     """The rows that a table takes; records that it should take and cannot are counted in `bad`."""
     names = [f.name for f in reader.fields]
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in weighed(batches, heavy):
+        for batch in batches:
             rows = reader.read(binary(batch.column("value")))
             if rows.errors is not None:
                 bad.add(len(rows.errors) - rows.errors.null_count)

@@ -41,7 +41,6 @@ from icestream.runtime.feeds import OpenFeed, Rows
 from icestream.runtime.into import in_turn, lags, ranges_of, readers, together, united
 from icestream.runtime.parts import BEGUN, CLOCK, MARK, Cut, Runtime, brought, position, stored
 from icestream.runtime.reads import Reads
-from icestream.runtime.session import UNLIMITED_BATCHES
 from icestream.runtime.spark_jobs import has_cancel_check
 from icestream.runtime.targets import Target
 from icestream.runtime.temp_views import TempViews
@@ -89,20 +88,11 @@ class Epoch:
         """Tasks that could not be computed or committed."""
         self._commits = 0
         self._lock = threading.Lock()
-        self._may_be_large = any(
-            self.runtime.feeds[key].may_be_large and not self._feed_range(task, key).empty
-            for task in runtime.plan.readers
-            if task.committer in cut.due
-            for key in task.feeds
-        )
-        """Whether records may be so large that neither the driver nor one batch holds as many as usual."""
 
     def run(self) -> Record:
         """Execute, commit, and give the new record. Joined threads only; nothing runs on after this returns."""
         began = time.monotonic()
         settings = QUICK if self._is_small() else {}
-        if not self._may_be_large:
-            settings = settings | UNLIMITED_BATCHES
         before = {name: self.runtime.spark.conf.get(name) for name in settings}
         for name, value in settings.items():
             self.runtime.spark.conf.set(name, value)
@@ -111,15 +101,11 @@ class Epoch:
             for level in self.runtime.plan.levels:
                 self.check()
                 self._level([t for t in level if t.key in self.cut.due])
-        except BaseException:
-            self.reads.suspect()
-            raise
         finally:
             self.reads.release()
             self.contents.close()
             for name, old in before.items():
                 self.runtime.spark.conf.set(name, str(old))
-        self.reads.weigh()
         self.reads.count()
         faults.reach("tables-committed")
         record = self._complete()
@@ -441,9 +427,7 @@ class Epoch:
             return computation.changes(stage, states, first=first, times=times, marks=marks)
 
     def _count_changes(self, task: Task, ranges: Mapping[str, Range]) -> int | None:
-        """About how many changes there are, where that is known beforehand and says how much the driver has to hold."""
-        if self._may_be_large:
-            return None
+        """About how many changes there are, where that is known beforehand."""
         counts = [
             self.runtime.feeds[k].source.at_most(ranges[k].start, ranges[k].end) for k in task.feeds
         ]

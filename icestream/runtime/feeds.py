@@ -44,8 +44,6 @@ class Rows:
     bad: Accumulator[int] | None
     """Records that did not decode."""
     shared: bool = False
-    heavy: Accumulator[int] | None = None
-    """Large batches of records. None where nobody counts them."""
     truncates: Accumulator[int] | None = None
     unset: Accumulator[int] | None = None
     """Changes that leave values unset. None, like `truncates`, where the format has none."""
@@ -71,8 +69,6 @@ class OpenFeed:
         self.object = feed.object
         self.failures: Failures | None = None
         """What generated columns do when they fail."""
-        self.may_be_large = True
-        """Whether records may be so large that a batch of them needs a limit in bytes, which takes time for each record."""
         ingest = feed.object.ingest
         assert ingest is not None
         check_files(feed.object, access_of(lake.spark))
@@ -90,7 +86,6 @@ class OpenFeed:
         )
         self.source: Source = source_connector(ingest.connector).open(context)
         self.decoding = self._decoding() if self.source.raw and ingest.format else None
-        self.may_be_large = self.source.raw
 
     @property
     def rate_limit(self) -> int | None:
@@ -121,17 +116,15 @@ class OpenFeed:
         counts = self._counts(raw)
         frame = self.decoding.good(raw, counts)
         if self.upsert is None:
-            return Rows(self.generate(frame, now), counts.bad, heavy=counts.heavy)
+            return Rows(self.generate(frame, now), counts.bad)
         frame = self._in_order(frame)
-        return Rows(
-            frame, counts.bad, heavy=counts.heavy, truncates=counts.truncates, unset=counts.unset
-        )
+        return Rows(frame, counts.bad, truncates=counts.truncates, unset=counts.unset)
 
     def changes(self, range: Range, now: str) -> Rows:
         """The rows of a range of a feed without a key as changes, each of which puts its row there."""
         if not isinstance(self.decoding, Decoding):
             rows = self.rows(range, now)
-            return Rows(_upserts(rows.frame), rows.bad, heavy=rows.heavy)
+            return Rows(_upserts(rows.frame), rows.bad)
         places = {
             "stream": (STREAM, VARCHAR),
             "partition": (PARTITION, INTEGER),
@@ -142,8 +135,7 @@ class OpenFeed:
         raw = self.source.read(range.start, range.end, decoding.raw_columns())
         counts = self._counts(raw)
         frame = self.generate(decoding.good(raw, counts), now)
-        marked = frame.withColumn(OP, F.lit(UPSERT).cast(CHANGE_SCHEMA[OP]))
-        return Rows(marked, counts.bad, heavy=counts.heavy)
+        return Rows(frame.withColumn(OP, F.lit(UPSERT).cast(CHANGE_SCHEMA[OP])), counts.bad)
 
     def letters(self, range: Range) -> DataFrame:
         """The dead letters of a range."""
@@ -250,8 +242,8 @@ class OpenFeed:
     def _counts(self, raw: DataFrame) -> Counts:
         counter = raw.sparkSession.sparkContext.accumulator
         if isinstance(self.decoding, ChangeDecoding) and self.decoding.decoder.partial:
-            return Counts(counter(0), counter(0), counter(0), counter(0))
-        return Counts(counter(0), counter(0))
+            return Counts(counter(0), counter(0), counter(0))
+        return Counts(counter(0))
 
     def _in_order(self, frame: DataFrame) -> DataFrame:
         """Changes with their columns in the order of the table's."""

@@ -70,19 +70,6 @@ class Reads:
             if records is not None:
                 self.report.records[key] = max(records, self.report.records.get(key, 0))
 
-    def weigh(self) -> None:
-        """Remember which feeds had large records. After reading."""
-        for key in {key for key, range in self.ranges if not range.empty}:
-            counted = [rows.heavy for at, rows in self._rows.items() if at[0] == key]
-            found = [heavy.value for heavy in counted if heavy is not None]
-            if found:
-                self.feeds[key].may_be_large = any(found)
-
-    def suspect(self) -> None:
-        """The epoch has failed, perhaps because of large records that were not expected."""
-        for key, _ in self.ranges:
-            self.feeds[key].may_be_large = True
-
     def release(self) -> None:
         """Let go of rows that were kept for several readers."""
         for rows in self._rows.values():

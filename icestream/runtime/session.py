@@ -50,9 +50,9 @@ FIXED = {
     "spark.sql.redaction.string.regex": URL_PASSWORD.pattern,
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    # A batch of more than 2 GB cannot be passed on. An epoch whose records are small does without the limit in bytes.
+    # A limit in bytes makes Spark measure a batch after every row: two thirds of the executors' time.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
-    "spark.sql.execution.arrow.maxBytesPerBatch": "64m",
+    "spark.sql.execution.arrow.maxBytesPerBatch": "2147483647b",
     # Large results go to a file as they come.
     "spark.driver.maxResultSize": "0",
     "spark.sql.catalogImplementation": "in-memory",
@@ -64,9 +64,6 @@ FIXED = {
     "spark.executor.killOnFatalError.depth": "0",
     "spark.driver.extraJavaOptions": "-XX:+UseParallelGC -XX:-UsePerfData -XX:-CreateCoredumpOnCrash -Dderby.system.home=/dev/null",
 }
-
-UNLIMITED_BATCHES = {"spark.sql.execution.arrow.maxBytesPerBatch": "2147483647b"}
-"""A limit in bytes makes Spark measure a batch after every row: two thirds of the executors' time where records are small."""
 
 IN_LOGS = (
     (r"(://[^\s:/@]*:)[^\s/?#<>]+@", f"$1{HIDDEN}@"),

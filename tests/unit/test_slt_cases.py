@@ -23,6 +23,8 @@ FILES = sorted(ROOT.rglob("*.slt"))
 VARIABLES = {"before": "1", "moment": "2024-01-01 00:00:00+00"}
 # What is no object of the catalog.
 SYSTEM = re.compile(r"information_schema\.|pg_catalog\.|rw_catalog\.|\w\$\w")
+SESSION = re.compile(r"(SAVEPOINT|RELEASE|ROLLBACK TO)\b", re.IGNORECASE)
+"""Statements that the server's sessions read, not the parser."""
 
 
 class Names:
@@ -73,7 +75,7 @@ def test_the_dialect(file: Path) -> None:
         if not isinstance(record, Sql) or fails or any(c.only for c in record.conditions):
             continue
         sql = substitute(record.sql, VARIABLES)
-        if SYSTEM.search(sql):
+        if SYSTEM.search(sql) or SESSION.match(sql):
             continue
         try:
             for statement in parse(sql, env={}):
