@@ -152,9 +152,22 @@ class Dialect(RisingWave):  # type: ignore[misc]
             """Operands of the level above, joined by any operators of this level."""
             interrupts.check()  # every operand of a text comes by here
             this = self._parse_term()
+            return this if isinstance(this, exp.Any) else self._parse_operators(this)
+
+        def _parse_operators(self, this: Any) -> Any:
             while (made := self._parse_operator(this)) is not None:
                 this = made
             return this
+
+        def _build_predicate(self, *args: Any, **options: Any) -> Any:
+            """x = ANY (a) || b is (x = ANY (a)) || b: the brackets are all that ANY takes."""
+            made = super()._build_predicate(*args, **options)
+            return self._parse_operators(made) if isinstance(made.expression, exp.Any) else made
+
+        NO_PAREN_FUNCTION_PARSERS: ClassVar[dict[str, Any]] = {
+            **RisingWave.Parser.NO_PAREN_FUNCTION_PARSERS,
+            "ANY": lambda parser: parser.expression(exp.Any(this=parser._parse_primary())),
+        }
 
         def _parse_operator(self, this: Any) -> Any:
             start = self._index

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
-from icestream.errors import NotSupportedError, SqlError
+from icestream.errors import SqlError
 from icestream.sql.dialect import UNITS
 from icestream.sql.grammar_expressions import Expressions
 from icestream.sql.grammar_words import (
@@ -20,7 +20,6 @@ from icestream.sql.grammar_words import (
     NUMBER,
     QUERIES,
     STRING,
-    NotYet,
     Unexpected,
 )
 from icestream.sql.keywords import NO_BARE_LABELS, OPERATORS
@@ -54,8 +53,6 @@ def _check(tokens: Sequence[Token], source: Source, rule: Callable[[Grammar], No
     try:
         rule(grammar)
         grammar.expect(END)
-    except NotYet as known:
-        raise NotSupportedError(known.what, place=source.place(places[known.at][0])) from None
     except Unexpected as wrong:
         at, end = places[min(wrong.at, len(places) - 1)]
         found = source.written(at, end) or "the end of the statement"

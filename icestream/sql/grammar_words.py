@@ -22,14 +22,6 @@ class Unexpected(Exception):
         self.at = at
 
 
-class NotYet(Unexpected):
-    """What PostgreSQL's grammar has and the engine has not."""
-
-    def __init__(self, at: int, what: str) -> None:
-        super().__init__(at)
-        self.what = what
-
-
 class Words:
     """Moves over words, or raises where the next is not what a rule asks for."""
 

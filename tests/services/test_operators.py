@@ -109,6 +109,7 @@ def answer(connection: psycopg.Connection[Any], text: str) -> Any:
         ("'a' || 1 + 2", "a3"), ("'ab' LIKE 'a' || '%'", "true"), ("NOT 1 = 2", "true"), ("1 = 1 IS NULL", "false"),
         ("- 5 % 3", "-2"), ("'{\"b\": [1, 2, 3]}'::jsonb -> 'b' -> 1 + 1", "3"), ("2 - 3 - 4", "-5"),
         ("8 / 4 / 2", "1"), ("1 < 2 AND NOT 2 < 1 OR FALSE", "true"), ("3 BETWEEN 1 AND 2 + 2", "true"),
+        ("2 = ANY (ARRAY[1, 2]) || 'x'", "truex"),
     ],
 )  # fmt: skip
 def test_known_cases(connection: psycopg.Connection[Any], text: str, value: str) -> None:

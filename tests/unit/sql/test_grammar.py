@@ -151,12 +151,39 @@ def test_no_text_has_a_nul_or_half_a_letter(text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "VALUES (1, DEFAULT)", "INSERT INTO t VALUES (DEFAULT)", "UPDATE t SET v = DEFAULT WHERE id = 1",
-        "WITH w AS (SELECT 1) INSERT INTO t SELECT 1", "WITH w AS (SELECT 1) UPDATE t SET x = 1", 'SELECT U&"d\\0061t" FROM t',
-        "WITH w AS (SELECT 1) DELETE FROM t", "SELECT U&'\\0061'",
+        "WITH w AS (SELECT 1) INSERT INTO t VALUES (1)", "WITH w AS (SELECT 1) UPDATE t SET x = 1",
+        "WITH w AS (SELECT 1) DELETE FROM t", "SELECT U&'\\0061'", 'SELECT U&"d\\0061t" FROM t',
     ],
 )  # fmt: skip
 def test_what_is_known_and_missing(text: str) -> None:
     with pytest.raises(NotSupportedError) as caught:
         parse(text, env={})
     assert caught.value.place is not None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "VALUES (1, DEFAULT)", "INSERT INTO t VALUES (DEFAULT)", "INSERT INTO t VALUES (1, default), (DEFAULT, 2)",
+        "UPDATE t SET v = DEFAULT WHERE id = 1", "UPDATE t SET v = DEFAULT, w = 1 RETURNING *",
+        "WITH w AS (SELECT 1) INSERT INTO t SELECT 1", "WITH a AS (SELECT 1), b AS (SELECT 2) INSERT INTO t (x) SELECT * FROM b",
+        "WITH a AS (SELECT 1) INSERT INTO t WITH b AS (SELECT * FROM a) SELECT * FROM b UNION SELECT 1",
+    ],
+)  # fmt: skip
+def test_defaults_and_with_before_insert(text: str) -> None:
+    parse(text, env={})
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "UPDATE t SET v = DEFAULT + 1", "INSERT INTO t VALUES (DEFAULT + 1)", "INSERT INTO t VALUES ((DEFAULT))",
+        "WITH a AS (SELECT 1), INSERT INTO t SELECT 1", "WITH a AS (SELECT 1) b INSERT INTO t SELECT 1",
+        "WITH INSERT INTO t SELECT 1", "SELECT DEFAULT", "WITH a AS (SELECT 1) INSERT INTO t",
+    ],
+)  # fmt: skip
+def test_wrong_defaults_and_with_before_insert(text: str) -> None:
+    with pytest.raises(SqlError) as caught:
+        parse(text, env={})
+    assert caught.value.place is not None
+    assert not isinstance(caught.value, NotSupportedError)
