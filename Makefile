@@ -55,6 +55,7 @@ unit: $(TESTABLE)
 
 fuzz: $(TESTABLE)
 	FRESH_SEEDS=1 N=$(N) $(PY) -m pytest $(addprefix tests/unit/plan/test_,maintain.py clock.py closed.py temporal_views.py) --tb=short
+	FULL_LENGTH=1 $(PY) -m pytest tests/unit/plan/test_complexity.py
 
 faults: test-setup
 	FAULT_POINTS=all $(PY) -m tests.faults.matrix --keep $(FAULTS); status=$$?; $(PY) docs/generate.py; exit $$status

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import time
 import tracemalloc
@@ -37,7 +38,9 @@ from tests.unit.plan.tables import bind
 
 SECONDS = 20
 """Of the processor, with the rendering. A statement takes a few at most."""
-LIST_SECONDS = 3.0
+LONG = 100_000 if os.environ.get("FULL_LENGTH") else 20_000
+"""Items of long lists. `make fuzz` plans them in their full length."""
+LIST_SECONDS = 3.0 * LONG / 100_000
 """Of the processor, for a statement with a long list, beyond what sqlglot alone takes to parse it."""
 LIST_RATIO = 1.2
 """Where the machine is slower just now: so many times what sqlglot takes, instead of the seconds."""
@@ -135,18 +138,18 @@ PLANNED = {
     "300 times UNION ALL": VIEW + unions(300),
     "300 times UNION": VIEW + unions(300, ""),
     "IN with 100,000 values": f"SELECT v FROM t WHERE v IN ({','.join(map(str, range(100_000)))})",
-    "a view of IN with 100,000 values": f"{VIEW} SELECT v FROM t WHERE v IN ({numbers(100_000)})",
-    "IN with 100,000 strings": f"SELECT v FROM t WHERE b IN ({strings(100_000)})",
+    f"a view of IN with {LONG:,} values": f"{VIEW} SELECT v FROM t WHERE v IN ({numbers(LONG)})",
+    f"IN with {LONG:,} strings": f"SELECT v FROM t WHERE b IN ({strings(LONG)})",
     "a view of IN with 100,000 strings": f"{VIEW} SELECT v FROM t WHERE b IN ({strings(100_000)})",
-    "IN with 100,000 negative values": f"SELECT v FROM t WHERE v NOT IN ({negatives(100_000)})",
-    "IN with 100,000 dates": f"SELECT v FROM t WHERE DATE '2024-01-01' + v IN ({dates(100_000)})",
-    "IN with 100,000 timestamps": f"SELECT v FROM t WHERE now()::timestamp IN ({timestamps(100_000)})",
-    "IN with 100,000 texts of dates": "SELECT v FROM t WHERE DATE '2024-01-01' + v IN "
-    f"({date_texts(100_000)})",
-    "IN with 100,000 casts": f"SELECT v FROM t WHERE b IN ({casts(100_000)})",
+    f"IN with {LONG:,} negative values": f"SELECT v FROM t WHERE v NOT IN ({negatives(LONG)})",
+    f"IN with {LONG:,} dates": f"SELECT v FROM t WHERE DATE '2024-01-01' + v IN ({dates(LONG)})",
+    f"IN with {LONG:,} timestamps": f"SELECT v FROM t WHERE now()::timestamp IN ({timestamps(LONG)})",
+    f"IN with {LONG:,} texts of dates": "SELECT v FROM t WHERE DATE '2024-01-01' + v IN "
+    f"({date_texts(LONG)})",
+    f"IN with {LONG:,} casts": f"SELECT v FROM t WHERE b IN ({casts(LONG)})",
     "IN with 300 rows": f"SELECT v FROM t WHERE (v, b) IN ({rows(300)})",
-    "an array of 100,000 values": f"SELECT v = ANY (ARRAY[{numbers(100_000)}]) AS x FROM t",
-    "VALUES with 100,000 rows": f"{VIEW} SELECT * FROM (VALUES {rows(100_000)}) AS q (x, y)",
+    f"an array of {LONG:,} values": f"SELECT v = ANY (ARRAY[{numbers(LONG)}]) AS x FROM t",
+    f"VALUES with {LONG:,} rows": f"{VIEW} SELECT * FROM (VALUES {rows(LONG)}) AS q (x, y)",
     "a CASE of 20,000 arms": "SELECT CASE v "
     + " ".join(f"WHEN {i} THEN {i}" for i in range(20_000))
     + " END AS x FROM t",
@@ -250,7 +253,7 @@ LISTS = {
         for name, text in PLANNED.items()
         if ",000" in name and "view" not in name and "columns" not in name
     },
-    "INSERT of 100,000 rows": f"INSERT INTO t (v, b) VALUES {rows(100_000)}",
+    f"INSERT of {LONG:,} rows": f"INSERT INTO t (v, b) VALUES {rows(LONG)}",
 }
 
 
@@ -280,7 +283,7 @@ def test_the_time_of_lists_is_linear(engine: Engine, items: Callable[[int], str]
 ])  # fmt: skip
 def test_many_typed_parameters_are_planned_in_seconds(engine: Engine, sql: str) -> None:
     """What Parse, Bind and Execute of the extended protocol do with the text: it is parsed without and with its values."""
-    count = 60_000
+    count = LONG * 3 // 5
     values = [str(i) for i in range(count)]
     separator = "),(" if sql.startswith("INSERT") else ", "
     text = sql % separator.join(f"${i + 1}" for i in range(count))
