@@ -175,8 +175,7 @@ def _round_real(value: float, decimal: str | None) -> float:
 
 def _parse_bytea(text: str) -> bytes:
     if text.startswith("\\x"):
-        digits = re.sub(r"[ \n\t\r]+(?=(?:..)*)", "", text[2:])
-        return _parse_hex(text[2:]) if digits != text[2:] else _parse_hex(digits)
+        return _parse_hex(text[2:])
     if not re.fullmatch(r"(?:[^\\]|\\\\|\\[0-3][0-7]{2})*+", text, re.S):
         raise TextInputError("22P02", "invalid input syntax for type bytea")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from decimal import Decimal
 from typing import Any
 
@@ -161,3 +162,9 @@ def test_a_wrong_literal_is_an_error_with_a_place(sql: str, code: str) -> None:
         bound(sql)
     assert caught.value.code == code
     assert caught.value.place is not None
+
+
+def test_a_long_bytea_takes_linear_time() -> None:
+    began = time.process_time()
+    assert parse_text("\\x" + "ab " * 100_000, t.BYTEA) == b"\xab" * 100_000
+    assert time.process_time() - began < 5
