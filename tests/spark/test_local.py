@@ -78,7 +78,7 @@ i - 1 | b - i | n - p | p - i | d - 1.5 | i * 2 | s * s | b * 2 | n * p | p * p 
 i / 2 | i / s | b / i | s / 2::smallint | i % 3 | b % i | s % s | -i | -b | -p | -d | abs(i) | abs(p) | abs(d) | i & 3 | b | 1
 p / 3 | n / p | p / n | i / 3.0 | n / 7 | 1 / p | p / 0 | round(p) | round(n) | round(n, 3) | round(p, 1) | round(n, 0)
 i = 1 | i <> s | b > i | n < p | p >= 2.5 | p = n | i = 2.0 | d > 1 | f <= d | d < f | i > d | v < 'a' | v = 'A' | y = y | y < y
-day < '2000-01-01' | ts > '1970-01-01' | tz >= '2024-03-31 00:30:00+00' | day < ts | ts = tz | day = tz | t > t | t = t | o | o = TRUE | o > FALSE | j = j | w > n | w = 1.5
+day < '2000-01-01' | ts > '1970-01-01' | tz >= '2024-03-31 00:30:00+00' | day < ts | ts = tz | day = tz | t > t | t = t | o | o = TRUE | o > FALSE | w > n | w = 1.5
 i IS NULL | v IS NOT NULL | i IS DISTINCT FROM s | d IS NOT DISTINCT FROM d | o IS TRUE | o IS NOT FALSE | NOT o | o AND i > 0 | o OR i IS NULL
 i IN (1, 2, NULL) | v IN ('a', 'Z') | i NOT IN (1, 3) | d IN (0, 1.5) | p IN (2.5, 0.01) | i BETWEEN s AND b | v BETWEEN 'A' AND 'b'
 coalesce(i, s, 5) | coalesce(p, 1.5) | coalesce(v, 'none') | coalesce(d, f) | nullif(i, 1) | nullif(v, 'a') | nullif(d, 0) | greatest(i, s, 3) | least(p, n) | greatest(v, 'b') | least(day, '2000-01-01')
@@ -153,6 +153,7 @@ LEFT_TO_SPARK = (
     "SELECT sum(d) FROM things",
     "SELECT d FROM things GROUP BY d",
     "SELECT a FROM things",
+    "SELECT j = j FROM things",
     "SELECT count(*) FROM things WHERE a IS NULL",
     "SELECT upper(v) FROM things",
     "SELECT v::int FROM others WHERE k < 0",
