@@ -333,11 +333,13 @@ class Engine:
         pending.clear()
 
     def resume_jobs(self) -> None:
-        """Take up again what was under way in the background when the engine stopped; what else there was is gone."""
+        """Take up again what was under way in the background when the engine stopped; what else there was is gone.
+
+        Each gets a new id: a predecessor that was paused may still hold tables of the old one.
+        """
         with self.turns:
             self.pipeline.sweep({o.key for o in self.catalog})
             for id, text, _ in self.store.jobs():
-                self.store.end_job(id)
                 pending: list[Change] = []
                 try:
                     for statement in parse(text, "", {}):
@@ -346,6 +348,7 @@ class Engine:
                 except IcestreamError as error:
                     self.catalog.forget([c.object.name for c in pending])
                     self.notice(f"job {id} cannot be taken up again: {error.message}")
+                self.store.end_job(id)  # it has another id now
 
     def _attach(self) -> None:
         opened = self._pipeline is not None
@@ -666,6 +669,7 @@ class Engine:
                 self.home.indexes,
                 self.notice,
                 self.events.add,
+                after_crash=self.lock.after_crash,
             )
             pipeline.housekeeper.promised = lambda: promised(self.catalog)
             pipeline.housekeeper.pins = self.catalog.pins
@@ -814,7 +818,9 @@ class Engine:
             if self._spark is not None and self.application is None:
                 self._spark.stop()
         if self.lock is not None:
-            self.lock.release()
+            pipeline = self._pipeline
+            settled = not self.lock.after_crash if pipeline is None else not pipeline.is_interrupted
+            self.lock.release(in_order=settled and not lost)
         if "local" in self.__dict__:
             self.local.close()
         self.store.close()

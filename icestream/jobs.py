@@ -6,6 +6,7 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
@@ -14,7 +15,7 @@ from icestream.catalog.catalog import Catalog, Change
 from icestream.catalog.objects import MaterializedView, Object
 from icestream.catalog.replace import check_replaceable, swapped
 from icestream.catalog.store import Store
-from icestream.errors import SqlError
+from icestream.errors import FencedError, SqlError
 from icestream.interrupts import Interrupt, Interrupted
 from icestream.observe.events import Events
 from icestream.runtime.turns import Turns
@@ -31,6 +32,8 @@ AGAIN = 0.2
 
 PATIENCE = 10.0
 """Seconds in which jobs should end when the engine stops."""
+LONGEST_WAIT = 60.0
+"""Seconds after which a job that has failed is tried again, at the latest."""
 
 
 class Host(Protocol):
@@ -69,6 +72,12 @@ class Job:
     backfill: Backfill | None = None
     adopted: bool = False
     """Whether the store has it: from then on it is there, whatever happens."""
+    failures: int = 0
+    """How often it has failed for a reason that may pass."""
+    not_before: float = 0.0
+    """When it may be tried again."""
+    left: bool = False
+    """Whether this process has lost its JVM or its home, so that the next one takes it up."""
 
     @property
     def id(self) -> int:
@@ -167,15 +176,22 @@ class Jobs:
 
     def _work(self) -> None:
         while (job := self._queue.get()) is not None:
-            self._carried(job)
+            if time.monotonic() < job.not_before and not job.interrupt.cancelled:
+                time.sleep(AGAIN)
+            elif self._carried(job):
+                continue
+            self._queue.put(job)
 
-    def _carried(self, job: Job) -> None:
+    def _carried(self, job: Job) -> bool:
+        """Carry a job out, or find that it fails for good. False: it is to be tried again."""
         try:
             with job.interrupt.bound():
                 try:
                     self._carry_out(job)
-                except Exception:
+                except Exception as error:
                     interrupts.check()  # then that is what it failed for
+                    if self._postpone(job, error):
+                        return False
                     raise
         except BaseException as error:
             job.error = error
@@ -185,9 +201,25 @@ class Jobs:
                 self.host.events.add(
                     "CREATE_STREAM_JOB_FAIL", definition=job.statement, error=reason
                 )
-        finally:
-            with interrupts.shield():
-                self._end(job)
+        with interrupts.shield():
+            self._end(job)
+        return True
+
+    def _postpone(self, job: Job, error: Exception) -> bool:
+        """Whether a job that has failed is tried again: one that was acknowledged, after what may pass."""
+        from icestream.lake.jvm import is_jvm_lost
+        from icestream.runtime.failures import describe_error, may_pass
+
+        job.left = isinstance(error, FencedError) or is_jvm_lost(self.host.pipeline.lake.spark)
+        if job.adopted or job.left or not job.background or not may_pass(error):
+            return False
+        job.failures += 1
+        wait = min(2.0**job.failures, LONGEST_WAIT)
+        job.not_before = time.monotonic() + wait
+        job.backfill = None
+        reason = describe_error(error).message
+        self.host.notice(f"job {job.id} failed: {reason}; it is tried again in {wait:.0f} s")
+        return True
 
     def _carry_out(self, job: Job) -> None:
         from icestream.runtime.backfill import Backfill
@@ -218,18 +250,21 @@ class Jobs:
         fill.close()
 
     def _end(self, job: Job) -> None:
-        with self.host.turns:
-            self._release(job)
-            del self._jobs[job.id]
-        job.done.set()
+        try:
+            with self.host.turns:
+                self._release(job)
+                del self._jobs[job.id]
+        finally:
+            job.done.set()
 
     def _release(self, job: Job) -> None:
         """Forget that it is under way. May be repeated."""
         host = self.host
         host.pipeline.housekeeper.pinned = set()
         host.catalog.release(job.change.object)
-        if job.background and (job.adopted or not self._closing):
-            host.store.end_job(job.id)
+        if job.background and (job.adopted or not (self._closing or job.left)):
+            with suppress(FencedError):  # then it is the successor's
+                host.store.end_job(job.id)
 
     def has_history(self, object: Object) -> bool:
         """Whether a new object begins with what is there already; else it begins with the next epoch."""

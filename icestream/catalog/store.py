@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
+import threading
 import time
 import uuid
 from collections.abc import Iterable, Mapping
@@ -65,6 +66,10 @@ class Store:
 
     def __init__(self, home: Home) -> None:
         self.home = home
+        self.lock = threading.RLock()
+        """Held during a transaction: all threads share one connection."""
+        self._owner: int | None = None
+        """The incarnation that has taken the store in this process."""
         self.durable = home.store.exists()
         self._open(home.store if self.durable else ":memory:")
 
@@ -138,15 +143,16 @@ class Store:
     def pause(self, paused: bool) -> None:
         """PAUSE, or RESUME."""
         interrupts.commit()
-        self.make()
-        if paused:
-            self.db.execute("INSERT OR IGNORE INTO meta VALUES ('paused', 'true')")
-        else:
-            self.db.execute("DELETE FROM meta WHERE key = 'paused'")
+        with self._transaction():
+            if paused:
+                self.db.execute("INSERT OR IGNORE INTO meta VALUES ('paused', 'true')")
+            else:
+                self.db.execute("DELETE FROM meta WHERE key = 'paused'")
 
     def take(self, incarnation: int) -> None:
         """This process owns the store now."""
         self.make()
+        self._owner = incarnation
         self.db.execute("UPDATE meta SET value = ? WHERE key = 'incarnation'", (str(incarnation),))
 
     # -- objects ---------------------------------------------------------------------------------
@@ -162,9 +168,12 @@ class Store:
         ]
 
     def next_id(self) -> int:
-        """The id that the next object will get."""
-        row = self.db.execute("SELECT seq FROM sqlite_sequence WHERE name = 'objects'").fetchone()
-        return int(row[0]) + 1 if row else 1
+        """The id that the next object will get. Those of jobs are taken."""
+        (used,) = self.db.execute(
+            "SELECT max(n) FROM (SELECT seq AS n FROM sqlite_sequence WHERE name = 'objects' "
+            "UNION ALL SELECT max(id) FROM jobs)"
+        ).fetchone()
+        return int(used or 0) + 1
 
     def change(
         self,
@@ -213,11 +222,13 @@ class Store:
     def begin_job(self, id: int, text: str, created: float) -> None:
         """Remember a statement until it is carried out or cancelled."""
         interrupts.commit()
-        self.db.execute("INSERT OR REPLACE INTO jobs VALUES (?, ?, ?)", (id, text, created))
+        with self._transaction():
+            self.db.execute("INSERT OR REPLACE INTO jobs VALUES (?, ?, ?)", (id, text, created))
 
     def end_job(self, id: int) -> None:
         """Forget it."""
-        self.db.execute("DELETE FROM jobs WHERE id = ?", (id,))
+        with self._transaction():
+            self.db.execute("DELETE FROM jobs WHERE id = ?", (id,))
 
     def settings(self) -> dict[str, str]:
         """What SET has set."""
@@ -226,15 +237,16 @@ class Store:
     def set(self, name: str, value: str | None) -> None:
         """SET name = value, or DEFAULT."""
         interrupts.commit()
-        self.make()
-        if value is None:
-            self.db.execute("DELETE FROM settings WHERE name = ?", (name,))
-        else:
-            self.db.execute("INSERT OR REPLACE INTO settings VALUES (?, ?)", (name, value))
+        with self._transaction():
+            if value is None:
+                self.db.execute("DELETE FROM settings WHERE name = ?", (name,))
+            else:
+                self.db.execute("INSERT OR REPLACE INTO settings VALUES (?, ?)", (name, value))
 
-    def _transaction(self, incarnation: int) -> _Transaction:
+    def _transaction(self, incarnation: int | None = None) -> _Transaction:
+        """A change by that incarnation; by default, by the one that has taken the store, if one has."""
         self.make()
-        return _Transaction(self, incarnation)
+        return _Transaction(self, self._owner if incarnation is None else incarnation)
 
     # -- secrets ---------------------------------------------------------------------------------
 
@@ -248,24 +260,33 @@ class Store:
     def keep_secrets(self, values: Mapping[str, str]) -> None:
         """Replace the secrets file, readable by the owner alone."""
         interrupts.commit()
-        self.make()
-        temporary = self.home.secrets.with_suffix(".new")
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(descriptor, "w") as file:
-            json.dump(dict(values), file)
-        os.replace(temporary, self.home.secrets)
+        with self._transaction():
+            temporary = self.home.secrets.with_suffix(".new")
+            descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+            with os.fdopen(descriptor, "w") as file:
+                json.dump(dict(values), file)
+            os.replace(temporary, self.home.secrets)
 
 
 class _Transaction:
-    def __init__(self, store: Store, incarnation: int) -> None:
+    def __init__(self, store: Store, incarnation: int | None) -> None:
         self.store = store
         self.incarnation = incarnation
 
     def __enter__(self) -> None:
-        self.store.db.execute("BEGIN IMMEDIATE")
-        if int(self.store.meta("incarnation")) > self.incarnation:
-            self.store.db.execute("ROLLBACK")
-            raise FencedError("another process has taken over this home; nothing was changed")
+        self.store.lock.acquire()
+        try:
+            self.store.db.execute("BEGIN IMMEDIATE")
+            newest = int(self.store.meta("incarnation"))
+            if self.incarnation is not None and newest > self.incarnation:
+                self.store.db.execute("ROLLBACK")
+                raise FencedError("another process has taken over this home; nothing was changed")
+        except BaseException:
+            self.store.lock.release()
+            raise
 
     def __exit__(self, kind: object, error: object, trace: object) -> None:
-        self.store.db.execute("ROLLBACK" if error else "COMMIT")
+        try:
+            self.store.db.execute("ROLLBACK" if error else "COMMIT")
+        finally:
+            self.store.lock.release()

@@ -58,6 +58,8 @@ class Source(ABC):
     more than once, and in a thread that is left behind."""
     gives_changes = False
     """Whether `read`, if not raw, also gives the columns of `lake.fold.CHANGE_SCHEMA`."""
+    has_large_records = False
+    """Whether records may be so large that only few of them fit into memory. Set by the engine, from what it has read."""
 
     @abstractmethod
     def start(self) -> Offset:

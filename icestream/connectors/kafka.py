@@ -19,6 +19,7 @@ from pyspark.sql import functions as F
 
 from icestream.connectors.base import Context, Source, SourceConnector
 from icestream.connectors.kafka_options import (
+    FEW_RECORDS,
     LONGEST_TIMEOUT,
     OPTIONS,
     answer_timeout,
@@ -105,8 +106,12 @@ class KafkaSource(Source):
         ends = Positions({p: o for p, o in after.next.items() if counts[p]})
         first = {p: after.start_of(p, before) for p in ends.next}
         assigned = Positions({p: EARLIEST if o is None else o for p, o in first.items()})
-        options = {f"kafka.{k}": v for k, v in self.properties.items()} | {
-            "kafka.group.id": self.group,
+        properties, group = self.properties, self.group
+        if self.has_large_records:
+            # Spark keeps consumers by group, with the properties that the first one had.
+            properties, group = properties | FEW_RECORDS, f"{group}-large"
+        options = {f"kafka.{k}": v for k, v in properties.items()} | {
+            "kafka.group.id": group,
             "assign": json.dumps({t: sorted(map(int, ps)) for t, ps in ends.to_offset().items()}),
             "startingOffsets": json.dumps(assigned.to_offset()),
             "endingOffsets": json.dumps(ends.to_offset()),

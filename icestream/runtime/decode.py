@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from pyspark import Accumulator
 
 
+LARGE = 48 << 20
+"""Bytes of a large batch. A full one has records of 4.8 KB then."""
+
+
 @dataclass(frozen=True)
 class Carried:
     """A column taken over from the raw record: INCLUDE offset AS o."""
@@ -40,6 +44,8 @@ class Counts:
     """What the executors count while they decode: known once the frame was read, and at least that much then."""
 
     bad: Accumulator[int]
+    large: Accumulator[int]
+    """Batches that are large."""
     truncates: Accumulator[int] | None = None
     unset: Accumulator[int] | None = None
     """The changes that leave values unset."""
@@ -64,7 +70,7 @@ class Decoding:
         decoder, carried, bad = self.decoder, self.carried, counts.bad
 
         def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            for batch in batches:
+            for batch in count_large(batches, counts.large):
                 yield _good_rows(decoder, carried, batch, bad)
 
         return raw.mapInArrow(run, schema)
@@ -103,7 +109,7 @@ class ChangeDecoding:
         schema = [ddl(self.columns), *(f"{m} {CHANGE_SCHEMA[m]}" for m in self.marks)]
 
         def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            for batch in batches:
+            for batch in count_large(batches, counts.large):
                 rows, errors = self.apply(batch)
                 if errors is not None:
                     counts.bad.add(len(errors) - errors.null_count)
@@ -204,6 +210,16 @@ def letters_of(batch: pa.RecordBatch, errors: pa.Array) -> pa.RecordBatch:
     ]
     names = [n for n, _ in DEAD_LETTER_COLUMNS]
     return pa.RecordBatch.from_arrays(columns, names=names).filter(errors.is_valid())
+
+
+def count_large(
+    batches: Iterable[pa.RecordBatch], large: Accumulator[int]
+) -> Iterator[pa.RecordBatch]:
+    """The batches; the large ones are counted."""
+    for batch in batches:
+        if batch.nbytes > LARGE:
+            large.add(1)
+        yield batch
 
 
 def binary(column: pa.Array) -> pa.BinaryArray:

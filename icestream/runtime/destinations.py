@@ -37,7 +37,7 @@ from icestream.kafka_connect.tables import table_columns
 from icestream.lake.catalogs import LAKE, CatalogSpec, Lake
 from icestream.lake.stamp import Range
 from icestream.lake.table import LakeTable
-from icestream.runtime.decode import binary, ddl, letters_of
+from icestream.runtime.decode import binary, count_large, ddl, letters_of
 from icestream.runtime.feeds import OpenFeed, Rows
 from icestream.types import backtick, stored_spark_type
 
@@ -96,9 +96,9 @@ class ConnectorFeed(OpenFeed):
 
     def rows(self, range: Range, now: str) -> Rows:
         """The values of a range, undecoded and without tombstones."""
-        raw = self.source.read(range.start, range.end, ["value"])
-        bad = raw.sparkSession.sparkContext.accumulator(0)
-        return Rows(raw.filter(F.col("value").isNotNull()), bad)
+        raw = self.read_raw(range, ["value"])
+        counter = raw.sparkSession.sparkContext.accumulator
+        return Rows(raw.filter(F.col("value").isNotNull()), counter(0), large=counter(0))
 
     def frame(
         self, destination: Destination, table: LakeTable, rows: Rows, *, known: bool
@@ -116,7 +116,8 @@ class ConnectorFeed(OpenFeed):
                 return None
         reader = RecordReader(columns_in(self.object, table), self._reading(destination))
         assert rows.bad is not None
-        return _good(reader, rows.frame, rows.bad)
+        assert rows.large is not None
+        return _good(reader, rows.frame, rows.bad, rows.large)
 
     def letters(self, range: Range) -> DataFrame:
         """The records that some table they are for cannot take, once each."""
@@ -125,7 +126,7 @@ class ConnectorFeed(OpenFeed):
             table = destination_table(self.object, destination, self.lake)
             columns = columns_in(self.object, table) if self.lake.exists(table) else ()
             readers.append((destination.table, RecordReader(columns, self._reading(destination))))
-        raw = self.source.read(range.start, range.end, list(RAW))
+        raw = self.read_raw(range, list(RAW))
         return _bad(readers, raw.filter(F.col("value").isNotNull()))
 
     def may_have_letters(self, rows: Rows) -> bool:
@@ -207,12 +208,14 @@ def open_feed(feed: Feed, lake: Lake) -> OpenFeed:
 # -- on the executors --------------------------------------------------------------------------------
 
 
-def _good(reader: RecordReader, raw: DataFrame, bad: Accumulator[int]) -> DataFrame:
+def _good(
+    reader: RecordReader, raw: DataFrame, bad: Accumulator[int], large: Accumulator[int]
+) -> DataFrame:
     """The rows that a table takes; records that it should take and cannot are counted in `bad`."""
     names = [f.name for f in reader.fields]
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
+        for batch in count_large(batches, large):
             rows = reader.read(binary(batch.column("value")))
             if rows.errors is not None:
                 bad.add(len(rows.errors) - rows.errors.null_count)

@@ -41,7 +41,8 @@ from icestream.runtime.feeds import OpenFeed, Rows
 from icestream.runtime.into import in_turn, lags, ranges_of, readers, together, united
 from icestream.runtime.parts import BEGUN, CLOCK, MARK, Cut, Runtime, brought, position, stored
 from icestream.runtime.reads import Reads
-from icestream.runtime.spark_jobs import has_cancel_check
+from icestream.runtime.session import FOR_LARGE_RECORDS, changed_settings
+from icestream.runtime.spark_functions import has_functions
 from icestream.runtime.targets import Target
 from icestream.runtime.temp_views import TempViews
 from icestream.runtime.views import AS_CHANGES, Computation
@@ -88,24 +89,23 @@ class Epoch:
         """Tasks that could not be computed or committed."""
         self._commits = 0
         self._lock = threading.Lock()
+        self._has_large_records = any(
+            runtime.feeds[key].source.has_large_records and not self._feed_range(task, key).empty
+            for task in runtime.plan.readers
+            if task.committer in cut.due
+            for key in task.feeds
+        )
+        """Whether neither the driver nor one batch holds as many records as usual."""
 
     def run(self) -> Record:
         """Execute, commit, and give the new record. Joined threads only; nothing runs on after this returns."""
         began = time.monotonic()
         settings = QUICK if self._is_small() else {}
-        before = {name: self.runtime.spark.conf.get(name) for name in settings}
-        for name, value in settings.items():
-            self.runtime.spark.conf.set(name, value)
-        try:
-            self._share()
-            for level in self.runtime.plan.levels:
-                self.check()
-                self._level([t for t in level if t.key in self.cut.due])
-        finally:
-            self.reads.release()
-            self.contents.close()
-            for name, old in before.items():
-                self.runtime.spark.conf.set(name, str(old))
+        if self._has_large_records:
+            settings = settings | FOR_LARGE_RECORDS
+        with changed_settings(self.runtime.spark, settings):
+            self._run_levels()
+        self.reads.note_large_records()
         self.reads.count()
         faults.reach("tables-committed")
         record = self._complete()
@@ -113,6 +113,19 @@ class Epoch:
         faults.reach("log-committed")
         self.report.seconds = time.monotonic() - began
         return record
+
+    def _run_levels(self) -> None:
+        try:
+            self._share()
+            for level in self.runtime.plan.levels:
+                self.check()
+                self._level([t for t in level if t.key in self.cut.due])
+        except BaseException:
+            self.reads.suspect_large_records()
+            raise
+        finally:
+            self.reads.release()
+            self.contents.close()
 
     def _is_small(self) -> bool:
         """Whether so little has come that planning costs more than the work."""
@@ -421,13 +434,15 @@ class Epoch:
 
         failures = self.runtime.errors.handler(task.object.id)
         spark = self.runtime.spark
-        checked = self.cancellable and has_cancel_check(spark)
+        checked = self.cancellable and has_functions(spark)
         with TempViews(spark) as views:
             computation = Computation(spark, face, find, self.cut.now, views, failures, checked)
             return computation.changes(stage, states, first=first, times=times, marks=marks)
 
     def _count_changes(self, task: Task, ranges: Mapping[str, Range]) -> int | None:
-        """About how many changes there are, where that is known beforehand."""
+        """About how many changes there are, where that is known beforehand and says how much the driver has to hold."""
+        if self._has_large_records:
+            return None
         counts = [
             self.runtime.feeds[k].source.at_most(ranges[k].start, ranges[k].end) for k in task.feeds
         ]

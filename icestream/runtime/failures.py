@@ -67,6 +67,13 @@ def describe_error(error: BaseException) -> Failure:
     return failure
 
 
+def may_pass(error: Exception) -> bool:
+    """Whether trying again may help: the outside world failed, or Spark did; not a table that is not what it was."""
+    if isinstance(error, RangeLostError):
+        return False
+    return isinstance(error, ConnectorError) or not isinstance(error, IcestreamError)
+
+
 def _describe(error: BaseException) -> Failure:
     if isinstance(error, IcestreamError):
         return Failure(error.message, error.remedy, isinstance(error, RangeLostError))

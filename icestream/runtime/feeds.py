@@ -30,6 +30,8 @@ from icestream.lake.fold import CHANGE_SCHEMA, OFFSET, OP, PARTITION, STREAM, UP
 from icestream.lake.stamp import Range
 from icestream.runtime.decode import Carried, ChangeDecoding, Counts, Decoding
 from icestream.runtime.outside_calls import IN_TURN_SECONDS, call_outside
+from icestream.runtime.session import FOR_LARGE_RECORDS, changed_settings
+from icestream.runtime.spark_functions import SIZE_CHECK, has_functions
 from icestream.sql.statements import Include
 from icestream.types import BIGINT, INTEGER, VARCHAR, backtick, spark_type
 
@@ -44,6 +46,8 @@ class Rows:
     bad: Accumulator[int] | None
     """Records that did not decode."""
     shared: bool = False
+    large: Accumulator[int] | None = None
+    """Batches of records that are large. None where nobody counts them."""
     truncates: Accumulator[int] | None = None
     unset: Accumulator[int] | None = None
     """Changes that leave values unset. None, like `truncates`, where the format has none."""
@@ -69,6 +73,8 @@ class OpenFeed:
         self.object = feed.object
         self.failures: Failures | None = None
         """What generated columns do when they fail."""
+        self.had_large_records = False
+        """Whether a batch of records was large, in this process."""
         ingest = feed.object.ingest
         assert ingest is not None
         check_files(feed.object, access_of(lake.spark))
@@ -112,19 +118,28 @@ class OpenFeed:
                 return Rows(self.generate(frame.drop(*CHANGE_SCHEMA), now), None)
             frame = frame.filter(self._complete())
             return Rows(_upserts(frame) if self.upsert else self.generate(frame, now), None)
-        raw = self.source.read(range.start, range.end, self.decoding.raw_columns())
+        raw = self.read_raw(range, self.decoding.raw_columns())
         counts = self._counts(raw)
         frame = self.decoding.good(raw, counts)
         if self.upsert is None:
-            return Rows(self.generate(frame, now), counts.bad)
+            return Rows(self.generate(frame, now), counts.bad, large=counts.large)
         frame = self._in_order(frame)
-        return Rows(frame, counts.bad, truncates=counts.truncates, unset=counts.unset)
+        return Rows(
+            frame, counts.bad, large=counts.large, truncates=counts.truncates, unset=counts.unset
+        )
+
+    def read_raw(self, range: Range, columns: Sequence[str]) -> DataFrame:
+        """The records of a range. Reading fails if they are large and that was not expected."""
+        raw = self.source.read(range.start, range.end, columns)
+        if self.source.has_large_records or "value" not in columns:
+            return raw
+        return raw.filter(f"{SIZE_CHECK}(value)") if has_functions(raw.sparkSession) else raw
 
     def changes(self, range: Range, now: str) -> Rows:
         """The rows of a range of a feed without a key as changes, each of which puts its row there."""
         if not isinstance(self.decoding, Decoding):
             rows = self.rows(range, now)
-            return Rows(_upserts(rows.frame), rows.bad)
+            return Rows(_upserts(rows.frame), rows.bad, large=rows.large)
         places = {
             "stream": (STREAM, VARCHAR),
             "partition": (PARTITION, INTEGER),
@@ -132,16 +147,16 @@ class OpenFeed:
         }
         carried = tuple(Carried(raw, *place) for raw, place in places.items())
         decoding = replace(self.decoding, carried=(*self.decoding.carried, *carried))
-        raw = self.source.read(range.start, range.end, decoding.raw_columns())
+        raw = self.read_raw(range, decoding.raw_columns())
         counts = self._counts(raw)
         frame = self.generate(decoding.good(raw, counts), now)
-        return Rows(frame.withColumn(OP, F.lit(UPSERT).cast(CHANGE_SCHEMA[OP])), counts.bad)
+        marked = frame.withColumn(OP, F.lit(UPSERT).cast(CHANGE_SCHEMA[OP]))
+        return Rows(marked, counts.bad, large=counts.large)
 
     def letters(self, range: Range) -> DataFrame:
         """The dead letters of a range."""
         if self.decoding is not None:
-            raw = self.source.read(range.start, range.end, list(RAW))
-            return self.decoding.bad(raw)
+            return self.decoding.bad(self.read_raw(range, list(RAW)))
         names = [c.name for c in self._declared()]
         frame = self.source.read(range.start, range.end, names).filter(~self._complete())
         return self.as_letters(frame, names, "a column that is declared NOT NULL is NULL")
@@ -175,7 +190,9 @@ class OpenFeed:
             else:
                 ask()
             rows = self.rows(range, now)
-            rows.frame.write.format("noop").mode("overwrite").save()
+            settings = FOR_LARGE_RECORDS if self.source.has_large_records else {}
+            with changed_settings(rows.frame.sparkSession, settings):
+                rows.frame.write.format("noop").mode("overwrite").save()
         except Exception as error:
             return error
         return None
@@ -242,8 +259,8 @@ class OpenFeed:
     def _counts(self, raw: DataFrame) -> Counts:
         counter = raw.sparkSession.sparkContext.accumulator
         if isinstance(self.decoding, ChangeDecoding) and self.decoding.decoder.partial:
-            return Counts(counter(0), counter(0), counter(0))
-        return Counts(counter(0))
+            return Counts(counter(0), counter(0), counter(0), counter(0))
+        return Counts(counter(0), counter(0))
 
     def _in_order(self, frame: DataFrame) -> DataFrame:
         """Changes with their columns in the order of the table's."""

@@ -1,5 +1,6 @@
 """The engine's own Java classes, as a small jar: a file system whose files are durable once they are closed, a counter of
-failed expressions, a check that ends cancelled tasks, and regular expressions with a limit of steps (`java/*.java`).
+failed expressions, checks that end cancelled tasks and find large records, and regular expressions with a limit of steps
+(`java/*.java`).
 
 The jar is part of the package, so that nobody needs a compiler. `python -m icestream.runtime.java_library` builds it again;
 it holds a hash of the sources, by which a test tells whether it is up to date.

@@ -31,6 +31,8 @@ class HomeLock:
                 remedy="stop it first, or start with --take-over to fence it off"
                 + ("; icestream sql talks to it" if server else ""),
             )
+        self.after_crash = bool(newest) and bool(self._path(newest).read_text())
+        """Whether the last process did not come to an orderly end."""
         self.incarnation = max(newest, after) + 1
         self._file = self._acquire()
         for old in self._incarnations():
@@ -52,8 +54,10 @@ class HomeLock:
             os.write(descriptor, str(os.getpid()).encode())
             return descriptor
 
-    def release(self) -> None:
-        """Give the home up; the file stays, so that incarnations keep growing."""
+    def release(self, *, in_order: bool = True) -> None:
+        """Give the home up; the file stays, so that incarnations keep growing. `in_order`: nothing was interrupted."""
+        if in_order:
+            os.ftruncate(self._file, 0)
         os.close(self._file)
 
     def _incarnations(self) -> list[int]:

@@ -26,9 +26,7 @@ from icestream.config import EngineSettings
 from icestream.errors import (
     ConnectorError,
     FencedError,
-    IcestreamError,
     LakeError,
-    RangeLostError,
     SqlError,
 )
 from icestream.lake.catalogs import LAKE, OWNER, SYSTEM, Lake, owner_of
@@ -42,7 +40,7 @@ from icestream.observe.report import EpochReport
 from icestream.runtime.destinations import open_feed
 from icestream.runtime.epoch import Epoch
 from icestream.runtime.error_counts import ErrorCounts
-from icestream.runtime.failures import describe_error
+from icestream.runtime.failures import describe_error, may_pass
 from icestream.runtime.feeds import OpenFeed
 from icestream.runtime.follow import check_free, fit_columns, is_outdated, rename_tables
 from icestream.runtime.health import PipelineHealth
@@ -95,7 +93,10 @@ class Pipeline:
         indexes: Path,
         notice: Callable[[str], None] = lambda text: None,
         event: Callable[..., None] = lambda type, **info: None,
+        *,
+        after_crash: bool = False,
     ) -> None:
+        """`after_crash`: the last process of this home did not come to an orderly end."""
         self.lake = lake
         self.event = event
         self.indexes = indexes
@@ -114,7 +115,9 @@ class Pipeline:
         self.health = PipelineHealth(notice, event)
         self._failed_epoch: Epoch | None = None
         self.lags: dict[str, int] = {}
-        self._interrupted = False
+        self.is_interrupted = False
+        """Whether an epoch was begun and is not complete."""
+        self._after_crash = after_crash
         self._ticked_at: float | None = None
         self._tidied = 0
         """The epoch after which tables were last looked after."""
@@ -191,6 +194,7 @@ class Pipeline:
             self.open_parts(plan)
             self._follow(reshaped)
             if fence:
+                self._suspect_large_records()
                 self._recover()
                 before = self.record
             self._renew(reshaped, None if fence else plan_version)
@@ -214,6 +218,11 @@ class Pipeline:
         if changed:
             self._commit_record(plan=plan_version, objects=objects_at, sources=sources)
 
+    def _suspect_large_records(self) -> None:
+        """After a crash, which they may have caused, the first epoch reads records as if they were large."""
+        for feed in self.runtime.feeds.values():
+            feed.source.has_large_records = self._after_crash
+
     def _take_in(self, ready: Ready) -> None:
         self.runtime.heads |= ready.heads
         self.runtime.uuids |= ready.uuids
@@ -228,7 +237,7 @@ class Pipeline:
 
     def settle(self) -> None:
         """Complete the epoch that was interrupted, if one was. Called before objects change, and before the next epoch."""
-        if self._interrupted:
+        if self.is_interrupted:
             with interrupts.shield():
                 self._recover()
 
@@ -320,9 +329,7 @@ class Pipeline:
 
     def _recover(self) -> None:
         """Fence every table, then complete the epoch that was interrupted, if one was."""
-        self.record = self.runtime.log.newest() or self.record
-        if self.record.incarnation > self.incarnation:
-            raise FencedError("another process has taken over this home; this one stops")
+        self.record = self.check_owner() or self.record
         stamps = self._fence()
         faults.reach("recovery-fenced")
         try:
@@ -333,8 +340,15 @@ class Pipeline:
             if not self._find_culprits():
                 raise
             self._roll_forward(self._fence())  # without what fails
-        self._interrupted = False
+        self.is_interrupted = False
         self.event("RECOVERY", epoch=self.record.epoch, incarnation=self.incarnation)
+
+    def check_owner(self) -> Record | None:
+        """Make sure that no other process has taken over; gives the newest record."""
+        newest = self.runtime.log.newest()
+        if newest is not None and newest.incarnation > self.incarnation:
+            raise FencedError("another process has taken over this home; this one stops")
+        return newest
 
     def _fence(self) -> dict[str, Stamp]:
         """Fence the tables that the record knows; gives the newest stamp of each. Sinks that cannot be fenced fail."""
@@ -596,7 +610,7 @@ class Pipeline:
                 if once and failures >= ONCE_ATTEMPTS:
                     raise
                 if not blamed:  # else the others go on without what fails
-                    if not (keep_going or _may_pass(error)):
+                    if not (keep_going or may_pass(error)):
                         raise
                     wait = self.health.note_trouble(error, failures, self.record.epoch + 1)
                     changed()
@@ -684,7 +698,7 @@ class Pipeline:
     def _retry_sinks(self) -> bool:
         """Whether failing sinks take part in the next epoch because trying again may help."""
         errors = [failure.error for failure in self.health.sinks.values()]
-        if not any(isinstance(e, Exception) and _may_pass(e) for e in errors):
+        if not any(isinstance(e, Exception) and may_pass(e) for e in errors):
             return False
         self.health.sinks.retry_soon()
         return True
@@ -714,7 +728,16 @@ class Pipeline:
             return any(self.record.sources[k]["entry"] < n for k, n in entries.items())
 
         while waits():
-            done = self._step_patiently(goal)
+            try:
+                done = self._step_patiently(goal)
+            except FencedError:
+                raise
+            except Exception as error:
+                names = ", ".join(sorted(key.partition("#")[0] for key in entries))
+                raise LakeError(
+                    f"rows that were accepted for {names} cannot be written yet: {describe_error(error).message}",
+                    remedy="they are kept, and written as soon as that is mended: try again then",
+                ) from error
             if done is not None:
                 report(done)
             elif waits():
@@ -763,7 +786,7 @@ class Pipeline:
             except Exception as error:
                 attempt += 1
                 blamed = self._find_culprits()
-                if attempt >= ONCE_ATTEMPTS or not (blamed or _may_pass(error)):
+                if attempt >= ONCE_ATTEMPTS or not (blamed or may_pass(error)):
                     raise
                 self.notice(f"{describe_error(error).message}; trying again")
                 time.sleep(0.1 * 2**attempt)
@@ -872,10 +895,10 @@ class Pipeline:
     def _run_epoch(self, cut: Cut, stamped: Mapping[str, Stamp] | None = None) -> EpochReport:
         began = time.monotonic()
         epoch = self._failed_epoch = Epoch(self.runtime, self.record, cut, stamped)
-        self._interrupted = True
+        self.is_interrupted = True
         self._ticked_at = began
         self.record = epoch.run()
-        self._interrupted = False
+        self.is_interrupted = False
         self._failed_epoch = None
         self.health.sources.recover(key for key, _ in epoch.reads.ranges)
         self.health.sinks.recover(key for key in self.health.sinks.retried() if key in cut.due)
@@ -957,6 +980,7 @@ class Pipeline:
 
     def sweep(self, keys: Collection[str]) -> None:
         """Drop tables of objects that are not there: what a process has left that died while it filled a view."""
+        self.check_owner()
         known = {table.parts for table in self._tables().values()}
         for schema in ("public", SYSTEM):
             self.lake.create_namespace((LAKE, schema))
@@ -966,7 +990,9 @@ class Pipeline:
                     self.lake.drop(table)
 
     def discard(self, objects: Sequence[Object]) -> None:
-        """Drop the tables of objects that are gone. Targets of sinks stay: they are the user's."""
+        """Drop the tables of objects that are gone. Targets of sinks stay: they are the user's. A process that was fenced
+        drops nothing: its successor may have made tables of the same names for the same objects."""
+        self.check_owner()
         for object in objects:
             if object.kind in (Table.kind, MaterializedView.kind):
                 table = self.lake.table(LAKE, object.schema, object.name, owned=True)
@@ -1001,10 +1027,3 @@ def _older_home(key: str, what: str) -> LakeError:
 
 def _budget(rate: float | None, settings: EngineSettings) -> int:
     return max(50_000, int(rate * settings.epoch_target)) if rate else settings.first_epoch_records
-
-
-def _may_pass(error: Exception) -> bool:
-    """Whether trying again may help: the outside world failed, or Spark did; not a table that is not what it was."""
-    if isinstance(error, RangeLostError):
-        return False
-    return isinstance(error, ConnectorError) or not isinstance(error, IcestreamError)

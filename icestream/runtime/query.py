@@ -27,7 +27,8 @@ from icestream.plan.query import bind_query
 from icestream.plan.spark import render
 from icestream.result import Result
 from icestream.runtime.feeds import OpenFeed
-from icestream.runtime.spark_jobs import has_cancel_check, raising_sql_errors
+from icestream.runtime.spark_functions import has_functions
+from icestream.runtime.spark_jobs import raising_sql_errors
 from icestream.runtime.temp_views import TempViews
 from icestream.runtime.travel import special_inputs
 from icestream.sql.statements import Query
@@ -145,7 +146,7 @@ def _frame_of(
                     if transaction is not None and key in transaction.changed:
                         inputs[key] = views.add(transaction.overlay(spark, key, inputs[key]))
             pin.add(at.snapshot for at in (record.objects.values() if record else ()))
-            checked = has_cancel_check(spark)
+            checked = has_functions(spark)
             frame = spark.sql(render(node, inputs, failures=RAISE, cancellable=checked))
     except BaseException:
         pin.release()

@@ -6,7 +6,8 @@ import logging
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +51,8 @@ FIXED = {
     "spark.sql.redaction.string.regex": URL_PASSWORD.pattern,
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    # A limit in bytes makes Spark measure a batch after every row: two thirds of the executors' time.
+    # A limit in bytes makes Spark measure a batch after every row: two thirds of the executors' time. Epochs that read large
+    # records have one (FOR_LARGE_RECORDS).
     "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
     "spark.sql.execution.arrow.maxBytesPerBatch": "2147483647b",
     # Large results go to a file as they come.
@@ -64,6 +66,9 @@ FIXED = {
     "spark.executor.killOnFatalError.depth": "0",
     "spark.driver.extraJavaOptions": "-XX:+UseParallelGC -XX:-UsePerfData -XX:-CreateCoredumpOnCrash -Dderby.system.home=/dev/null",
 }
+
+FOR_LARGE_RECORDS = {"spark.sql.execution.arrow.maxBytesPerBatch": "64m"}
+"""Settings while large records are read."""
 
 IN_LOGS = (
     (r"(://[^\s:/@]*:)[^\s/?#<>]+@", f"$1{HIDDEN}@"),
@@ -177,6 +182,19 @@ def adopt(spark: SparkSession, home: Home, access: FileAccess | None = None) -> 
         session.conf.set(key, value)
     register_functions(session)
     return session
+
+
+@contextmanager
+def changed_settings(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
+    """Settings that hold for a while."""
+    before = {name: spark.conf.get(name) for name in settings}
+    for name, value in settings.items():
+        spark.conf.set(name, value)
+    try:
+        yield
+    finally:
+        for name, old in before.items():
+            spark.conf.set(name, str(old))
 
 
 def _place(settings: EngineSettings, paths: list[Path]) -> dict[str, str]:

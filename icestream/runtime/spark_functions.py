@@ -11,8 +11,10 @@ from pyspark.sql import SparkSession
 from icestream.functions.expression_errors import COUNTING_FUNCTION
 from icestream.plan.spark import CANCEL_CHECK
 
-CANCELLABLE = "icestream.cancellable"
-"""A setting of Spark sessions: whether they have the function that ends cancelled tasks."""
+REGISTERED = "icestream.functions"
+"""A setting of Spark sessions: whether they have the functions."""
+SIZE_CHECK = "icestream_small"
+"""The function that fails tasks whose records are too large for batches without a limit in bytes."""
 
 
 def register_functions(spark: SparkSession) -> None:
@@ -20,7 +22,13 @@ def register_functions(spark: SparkSession) -> None:
     if _has_jar(spark):
         _register(spark, CANCEL_CHECK, _classes(spark).KeepRunning(), "BooleanType")
         _classes(spark).Regex.register(spark._jsparkSession)
-        spark.conf.set(CANCELLABLE, "true")
+        _register(spark, SIZE_CHECK, _classes(spark).CheckSize(), "BooleanType")
+        spark.conf.set(REGISTERED, "true")
+
+
+def has_functions(spark: SparkSession) -> bool:
+    """Whether a session has the functions."""
+    return bool(spark.conf.get(REGISTERED, "false") == "true")
 
 
 def register_failure_counter(spark: SparkSession) -> Any:

@@ -12,16 +12,11 @@ from pyspark.sql import SparkSession
 from icestream import interrupts
 from icestream.errors import SqlError
 from icestream.functions.expression_errors import SEPARATOR
-from icestream.runtime.spark_functions import CANCELLABLE
+from icestream.runtime.spark_functions import has_functions
 
 GROUP, POOL = "spark.jobGroup.id", "spark.scheduler.pool"
 
 _NUMBERS = itertools.count(1)
-
-
-def has_cancel_check(spark: SparkSession) -> bool:
-    """Whether the joins of a query may ask if they are cancelled."""
-    return bool(spark.conf.get(CANCELLABLE, "false") == "true")
 
 
 @contextmanager
@@ -53,7 +48,7 @@ def cancellable(spark: SparkSession, pool: str = "queries") -> Iterator[None]:
     interrupt = interrupts.current()
     context = spark.sparkContext
     group = f"icestream-statement-{next(_NUMBERS)}"
-    regex = context._jvm.icestream.Regex if has_cancel_check(spark) else None
+    regex = context._jvm.icestream.Regex if has_functions(spark) else None
 
     def cancel() -> None:
         if (running := context._jsc) is not None:  # a context that was stopped has no jobs

@@ -4,6 +4,7 @@ dictionary makes of the source's content. None of it comes from the engine."""
 from __future__ import annotations
 
 import copy
+import itertools
 import json
 import random
 import threading
@@ -38,6 +39,9 @@ class Pipeline:
     """Statements that create the objects."""
     last = ""
     """The table or view whose content a sink on another catalog takes."""
+
+    calm = ""
+    """A table that no statement changes during the fault, where `last` is one that statements change."""
 
     streams: tuple[str, ...] = ()
     """Sources and tables that read the topic, each with the kind of its ALTER statement."""
@@ -289,7 +293,10 @@ class Into(Pipeline):
 
     name = "sink into table"
     last = "target"
+    calm = "calm"
     objects = """
+    CREATE TABLE calm (id INT PRIMARY KEY);
+    INSERT INTO calm VALUES (1);
     CREATE SOURCE events (id BIGINT, v INT) WITH ({kafka}) FORMAT PLAIN ENCODE JSON;
     CREATE TABLE target (id BIGINT PRIMARY KEY, v INT, origin VARCHAR);
     CREATE SINK fill INTO target AS SELECT id, v, 'stream' FROM events;
@@ -302,6 +309,7 @@ class Into(Pipeline):
         super().__init__(world, seed)
         self.rows: dict[int, tuple[int, str]] = {}
         self.sent = 0
+        self.rounds = itertools.count()
         self.unclear: list[dict[int, int]] = []
         """INSERTs whose answer was lost: there as a whole, or not at all."""
 
@@ -313,8 +321,10 @@ class Into(Pipeline):
         self.world.produce([(str(i), json.dumps({"id": i, "v": v})) for i, v in events.items()])
 
     def work(self) -> None:
-        numbers = range(self.sent, self.sent + 60)
-        inserts = {2 * i + 1: self.random.randrange(1000) for i in numbers}
+        first = 60 * next(
+            self.rounds
+        )  # ids of its own: a round may be stuck while the next one is at work
+        inserts = {2 * i + 1: self.random.randrange(1000) for i in range(first, first + 60)}
         values = ", ".join(f"({i}, {v}, 'statement')" for i, v in inserts.items())
         statement = f"INSERT INTO target VALUES {values}"
         done = self.world.attempt(lambda: self.world.execute(statement))
@@ -347,8 +357,11 @@ class Transfers(Pipeline):
 
     name = "transactions"
     last = "accounts"
+    calm = "calm"
     accounts = 12
     objects = f"""
+    CREATE TABLE calm (id INT PRIMARY KEY);
+    INSERT INTO calm VALUES (1);
     CREATE TABLE accounts (id INT PRIMARY KEY, balance INT);
     INSERT INTO accounts SELECT i, 1000 FROM generate_series(0, {accounts - 1}) AS s(i);
     CREATE TABLE ledger (id INT PRIMARY KEY, source INT, target INT, amount INT);

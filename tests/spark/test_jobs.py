@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import psycopg
@@ -13,9 +14,10 @@ from psycopg import errors
 from pyiceberg.catalog.sql import SqlCatalog
 from pyspark.sql import SparkSession
 
+from icestream import jobs
 from icestream.config import EngineSettings, Home
 from icestream.engine import Engine
-from icestream.errors import ConnectorError
+from icestream.errors import ConnectorError, FencedError, SqlError
 from icestream.runtime.backfill import Backfill
 from icestream.runtime.pipeline import Ready
 from tests.engine import await_condition
@@ -156,6 +158,51 @@ def test_a_background_job_is_taken_up_again_after_a_restart(
 
         await_condition(done, "the job ends")
         assert sorted(client.execute("SELECT * FROM sums").fetchall()) == expected(range(1, 31))
+
+
+def test_a_background_job_is_tried_again_after_what_may_pass(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, failures = Backfill.run, [OSError("no space"), ConnectorError("the catalog is down")]
+
+    def failing(self: Backfill) -> Ready:
+        if failures:
+            raise failures.pop()
+        return run(self)
+
+    monkeypatch.setattr(Backfill, "run", failing)
+    monkeypatch.setattr(jobs, "LONGEST_WAIT", 0.1)
+    with serving(tmp_path / "home", spark) as url, connect(url) as client:
+        fill(client)
+        client.execute("SET background_ddl = true")
+        client.execute(SUMS)
+        client.execute("WAIT")
+        assert not failures
+        assert sorted(client.execute("SELECT * FROM sums").fetchall()) == expected(range(1, 31))
+        failures += [SqlError("it makes no sense")]
+        client.execute(SUMS.replace("sums", "others"))
+        client.execute("WAIT")
+        with pytest.raises(errors.UndefinedTable):
+            client.execute("SELECT * FROM others")
+
+
+def test_a_process_that_was_succeeded_drops_no_table(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its successor may have made them."""
+    engine = Engine(Home(tmp_path / "home"), EngineSettings(), application=spark)
+    try:
+        engine.execute("CREATE TABLE t (id INT PRIMARY KEY)")
+        pipeline = engine.pipeline
+        newer = replace(pipeline.record, incarnation=pipeline.incarnation + 1)
+        monkeypatch.setattr(pipeline.runtime.log, "newest", lambda: newer)
+        with pytest.raises(FencedError):
+            pipeline.discard(list(engine.catalog))
+        with pytest.raises(FencedError):
+            pipeline.sweep(())
+        assert pipeline.lake.exists(pipeline.lake.table("lake", "public", "t", owned=True))
+    finally:
+        engine.close()
 
 
 def test_a_view_that_cannot_be_filled_says_why_and_is_not_there(

@@ -44,8 +44,10 @@ LIST_SECONDS = 3.0 * LONG / 100_000
 """Of the processor, for a statement with a long list, beyond what sqlglot alone takes to parse it."""
 LIST_RATIO = 1.2
 """Where the machine is slower just now: so many times what sqlglot takes, instead of the seconds."""
-GROWTH = 6
-"""How much longer a list of four times the length may take."""
+GROWTH = 8
+"""How much longer a list of four times the length may take. Quadratic time would be sixteen times."""
+TRIES = 3
+"""A machine that is slow for a moment may be slow once, or twice."""
 MEGABYTES = 500
 TABLE = "CREATE TABLE t (v INT, a INT, b VARCHAR);"
 VIEW = "CREATE MATERIALIZED VIEW m AS "
@@ -242,6 +244,14 @@ def took(work: Callable[[], object]) -> float:
     return time.process_time() - started
 
 
+def check_time(work: Callable[[], object], bound: Callable[[], float]) -> None:
+    """Seconds of the processor are within the bound, in one of a few tries."""
+    tries = [(took(work), bound())]
+    while tries[-1][0] >= tries[-1][1]:
+        assert len(tries) < TRIES, tries
+        tries.append((took(work), bound()))
+
+
 def bound_of(parsing: float, times: int = 1) -> float:
     """Seconds that a statement may take which sqlglot parses in so many; `times` is how often it must be parsed."""
     return times * parsing + max(LIST_SECONDS, LIST_RATIO * parsing)
@@ -260,8 +270,10 @@ LISTS = {
 @pytest.mark.parametrize("name", LISTS)
 def test_long_lists_are_bound_in_seconds(engine: Engine, name: str) -> None:
     text = LISTS[name]
-    parsing = took(lambda: sqlglot.parse_one(text, read="postgres"))
-    assert took(lambda: bind_statement(engine, text)) < bound_of(parsing)
+    check_time(
+        lambda: bind_statement(engine, text),
+        lambda: bound_of(took(lambda: sqlglot.parse_one(text, read="postgres"))),
+    )
 
 
 @pytest.mark.parametrize("items", [dates, timestamps, date_texts, casts, rows])
@@ -274,8 +286,12 @@ def test_the_time_of_lists_is_linear(engine: Engine, items: Callable[[int], str]
         )
         return f"SELECT v FROM t WHERE {left} IN ({items(n)})"
 
-    short = min(took(lambda: bind_statement(engine, query(5_000))) for _ in range(3))
-    assert took(lambda: bind_statement(engine, query(20_000))) < GROWTH * short
+    short, long = query(5_000), query(20_000)
+    bind_statement(engine, short)  # fills caches
+    check_time(
+        lambda: bind_statement(engine, long),
+        lambda: GROWTH * took(lambda: bind_statement(engine, short)),
+    )
 
 
 @pytest.mark.parametrize("sql", [
@@ -296,8 +312,9 @@ def test_many_typed_parameters_are_planned_in_seconds(engine: Engine, sql: str) 
         bind_statement(engine, filled(text, range(count), described.written))
 
     plain = sql % separator.join(f"CAST('{value}' AS integer)" for value in values)
-    parsing = took(lambda: sqlglot.parse_one(plain, read="postgres"))
-    assert took(extended) < bound_of(parsing, times=2)
+    check_time(
+        extended, lambda: bound_of(took(lambda: sqlglot.parse_one(plain, read="postgres")), times=2)
+    )
 
 
 @pytest.mark.parametrize("name", REFUSED)

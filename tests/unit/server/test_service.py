@@ -588,7 +588,7 @@ def test_comments_before_a_statement_cost_linear_time(client: psycopg.Connection
     for text in (b"/**/" * 20_000 + b"show tables", b"show processlist" + b" " * 50_000 + b"x"):
         with suppress(psycopg.Error):
             client.cursor().execute(text, prepare=False)
-    assert time.process_time() - begun < 5
+    assert time.process_time() - begun < 15
 
 
 @needs_psql

@@ -1,0 +1,48 @@
+"""The store of a home: changed only by the process that owns it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from icestream.catalog.store import Store
+from icestream.config import Home
+from icestream.errors import FencedError
+
+CHANGES: dict[str, Callable[[Store], object]] = {
+    "objects": lambda store: store.change(1),
+    "begin_job": lambda store: store.begin_job(2, "CREATE …", 0.0),
+    "end_job": lambda store: store.end_job(1),
+    "set": lambda store: store.set("query_mode", "local"),
+    "pause": lambda store: store.pause(True),
+    "secrets": lambda store: store.keep_secrets({"s": "2"}),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_process_that_was_succeeded_changes_nothing(tmp_path: Path, change: str) -> None:
+    home = Home(tmp_path / "home")
+    old = Store(home)
+    old.take(1)
+    old.begin_job(1, "CREATE …", 0.0)
+    old.keep_secrets({"s": "1"})
+    new = Store(home)
+    new.take(2)
+    with pytest.raises(FencedError):
+        CHANGES[change](old)
+    assert [id for id, _, _ in new.jobs()] == [1]
+    assert (new.settings(), new.paused, new.secrets(), new.plan) == ({}, False, {"s": "1"}, 0)
+    new.set("query_mode", "local")  # no transaction was left open
+    assert old.settings() == {"query_mode": "local"}
+
+
+def test_ids_of_jobs_are_taken(tmp_path: Path) -> None:
+    store = Store(Home(tmp_path / "home"))
+    store.take(1)
+    assert store.next_id() == 1
+    store.begin_job(7, "CREATE …", 0.0)
+    assert store.next_id() == 8
+    store.end_job(7)
+    assert store.next_id() == 1
