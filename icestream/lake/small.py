@@ -30,7 +30,9 @@ AT_MOST = 50_000
 READABLE = 1_000_000
 """Bytes of data files that the driver reads at once."""
 KEPT = 64 << 20
-"""Bytes of data files, as read, that are kept in memory."""
+"""Bytes of data files, as read, that are kept in memory. One that has more is not for the driver."""
+AT_ONCE = 500
+"""Rows that are read from a file before their size is looked at."""
 HOT = 5_000
 """Rows of a table that the driver hands to Spark itself instead of having it scanned."""
 
@@ -133,6 +135,8 @@ def read(schema: pa.Schema, chosen: Sequence[tuple[LiveFile, Bits | None]]) -> p
         if found is None:
             return None
         parts.append(found if bits is None else found.take(pa.array(bits.to_array(), pa.int64())))
+        if sum(part.nbytes for part in parts) > KEPT:
+            return None
     return pa.concat_tables(parts) if parts else _plain(schema).empty_table()
 
 
@@ -176,7 +180,15 @@ def _read_file(
     names = _names(found.schema_arrow)
     if any(i not in names for i in ids):
         return None
-    table = found.read(columns=[names[i] for i in ids])
+    batches: list[pa.RecordBatch] = []
+    size = 0
+    for batch in found.iter_batches(AT_ONCE, columns=[names[i] for i in ids]):
+        batches.append(batch)
+        size += batch.nbytes
+        if size > KEPT:
+            return None
+    schema = batches[0].schema if batches else found.schema_arrow
+    table = pa.Table.from_batches(batches, schema)
     columns = [table[names[i]].cast(x) for i, x in zip(ids, types, strict=True)]
     made = pa.table(columns, pa.schema(list(zip(shown, types, strict=True))))
     _files.keep(at, made, made.nbytes)
