@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
@@ -252,6 +251,8 @@ def like(name: str, pattern: str | None) -> bool:
     """Whether a name is LIKE a pattern; any is without one."""
     if pattern is None:
         return True
-    wild = {"%": ".*", "_": "."}
-    text = "".join(wild.get(c) or re.escape(c) for c in pattern)
-    return re.fullmatch(text, name, re.S) is not None
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    found: bool = pc.match_like(pa.array([name]), pattern)[0].as_py()
+    return found

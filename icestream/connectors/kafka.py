@@ -17,6 +17,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from icestream.connectors import patterns
 from icestream.connectors.base import Context, Source, SourceConnector
 from icestream.connectors.kafka_options import (
     FEW_RECORDS,
@@ -193,8 +194,8 @@ class KafkaSource(Source):
         """All partitions, and the ids of their topics."""
         wanted = self.settings["topic"]
         if wanted is None:
-            pattern = re.compile(self.settings["topic.regex"])
-            topics = [t for t in self._known() if pattern.fullmatch(t) and not t.startswith("__")]
+            known = [t for t in self._known() if not t.startswith("__")]
+            topics = patterns.matching(self.settings["topic.regex"], known)
         else:
             topics = [t.strip() for t in wanted.split(",") if t.strip()]
         found = self._describe(topics)

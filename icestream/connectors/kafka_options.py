@@ -6,6 +6,7 @@ that the user did not name for that purpose are refused.
 
 from __future__ import annotations
 
+from icestream.connectors import patterns
 from icestream.errors import SqlError
 from icestream.file_access import NamedFile
 from icestream.sql.options import OptionSpec, PrefixSpec, Settings, Spec
@@ -91,7 +92,7 @@ CONNECTION: tuple[OptionSpec, ...] = (
 OPTIONS: tuple[Spec, ...] = (
     *CONNECTION,
     OptionSpec("topic", help="the topic, or several with commas between them"),
-    OptionSpec("topic.regex", help="instead of topic: all topics whose whole name matches"),
+    OptionSpec("topic.regex", help="instead of topic: all topics whose whole name matches (RE2)"),
     OptionSpec(
         "scan.startup.mode",
         choices=("earliest", "latest", "timestamp"),
@@ -111,6 +112,15 @@ def check(settings: Settings) -> None:
     """Options that need or exclude each other."""
     if (settings["topic"] is None) == (settings["topic.regex"] is None):
         raise SqlError(f"{settings.what} needs the option topic (or topic.regex, not both)")
+    if settings["topic.regex"] is not None:
+        try:
+            patterns.check(settings["topic.regex"])
+        except ValueError as error:
+            raise SqlError(
+                f"topic.regex is not a regular expression: {error}",
+                place=settings.place("topic.regex"),
+                remedy="it is read as RE2 does: without look-around, back-references and possessive quantifiers",
+            ) from None
     timed = settings["scan.startup.timestamp.millis"] is not None
     if settings["scan.startup.mode"] == "timestamp" and not timed:
         raise SqlError(

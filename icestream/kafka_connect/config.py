@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from icestream.connectors import kafka_options
+from icestream.connectors import kafka_options, patterns
 from icestream.connectors.iceberg_options import (
     check_http,
     check_table_name,
@@ -17,7 +17,7 @@ from icestream.connectors.iceberg_options import (
     sqlite_file,
 )
 from icestream.errors import NotSupportedError, Place, SqlError
-from icestream.kafka_connect import keys, patterns
+from icestream.kafka_connect import keys
 from icestream.sql.environment import resolve
 from icestream.sql.options import OptionSpec, Secrets, Settings, Spec, check
 from icestream.sql.statements import Option, Options

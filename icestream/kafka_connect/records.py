@@ -18,8 +18,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from icestream import types as t
+from icestream.connectors import patterns
 from icestream.connectors.formats import Decoded, FieldSpec, blocks, check_not_null, values
-from icestream.kafka_connect import patterns
 from icestream.kafka_connect.convert import Picker, as_text
 from icestream.kafka_connect.schema import ConnectSchema, check_map, parse_schema, restore
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from icestream.catalog.show import like
+from icestream.connectors import patterns
 from icestream.connectors.kafka import KafkaSource
 from icestream.connectors.kafka_positions import Extent, Partition, Positions
 
@@ -92,3 +95,16 @@ def test_positions_of_earlier_versions_take_up_the_ids() -> None:
     now = extent({("t", 0): (0, 9)}, t="A")
     assert now.find_loss(since) is None
     assert now.end(since).to_offset() == {"t": {"0": 9}, "#ids": {"t": "A"}}
+
+
+def test_patterns_of_topics_take_linear_time() -> None:
+    """Python's own regular expressions would take years."""
+    names = ["a" * 40 + "!", "aaa", "b", "aaab"]
+    assert patterns.matching("(a+)+", names) == ["aaa"]
+    assert patterns.matching("(a|aa)+b?", names) == ["aaa", "aaab"]
+    assert not like("a" * 200, "%a" * 100 + "b")
+
+
+def test_a_pattern_of_topics_that_is_none() -> None:
+    with pytest.raises(ValueError, match="invalid escape"):
+        patterns.check(r"(a)\1")
