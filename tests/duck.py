@@ -18,6 +18,7 @@ import duckdb
 
 from icestream import types as t
 from icestream.dev.duck import open_duckdb
+from icestream.functions.duckdb import hide_statistics
 from icestream.functions.expressions import (
     AggregateCall,
     Bound,
@@ -274,7 +275,12 @@ class _Renderer:
         return self.select(self.names(node), self.sub(inner), " ".join(p for p in parts if p))
 
     def join(self, node: Join) -> str:
-        source = f"{self.sub(node.left)} {_JOINS[node.kind]} {self.sub(node.right)}"
+        right = self.sub(node.right)
+        if node.kind == "anti" and node.right.names:
+            self._aliases += 1
+            hidden = self.select(list(map(hide_statistics, self.names(node.right))), right)
+            right = f"({hidden}) AS q{self._aliases}"
+        source = f"{self.sub(node.left)} {_JOINS[node.kind]} {right}"
         if node.kind != "cross":
             source += f" ON {self.expr(node.condition) if node.condition else 'TRUE'}"
         return self.select(self.names(node), source)

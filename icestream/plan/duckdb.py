@@ -6,7 +6,15 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from icestream import types as t
-from icestream.functions.duckdb import Expressions, Unsure, cast, duck_type, keyed, quoted
+from icestream.functions.duckdb import (
+    Expressions,
+    Unsure,
+    cast,
+    duck_type,
+    hide_statistics,
+    keyed,
+    quoted,
+)
 from icestream.functions.expressions import Call, Expr, Sort, columns_used
 from icestream.plan import calls
 from icestream.plan.complexity import bounded_depth
@@ -202,7 +210,12 @@ class _Renderer:
 
     def join(self, node: Join) -> str:
         _tell_apart((*node.left.names, *node.right.names))
-        source = f"{self.sub(node.left)} {_JOINS[node.kind]} {self.sub(node.right)}"
+        right = self.sub(node.right)
+        if node.kind == "anti" and node.right.names and not _has_equality(node):
+            self._aliases += 1
+            hidden = self.select(list(map(hide_statistics, self.names(node.right))), right)
+            right = f"({hidden}) AS q{self._aliases}"
+        source = f"{self.sub(node.left)} {_JOINS[node.kind]} {right}"
         if node.kind != "cross":
             source += f" ON {self.expr(node.condition) if node.condition else 'TRUE'}"
         return self.select(self.names(node), source)

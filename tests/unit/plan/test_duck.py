@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import os
 import random
+from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
 import duckdb
 import pytest
 
+from icestream import types as t
+from icestream.plan.duckdb import render as render_local
+from icestream.plan.query import Relation
 from tests.duck import UnknownToDuckDBError, bag, connect, duck_type, quoted, render_duckdb
 from tests.seeds import draw_seed
 from tests.shapes import FORMS, Contents, random_history, random_query, random_schema
 from tests.spark.golden import TABLES, plan
+from tests.unit.plan.tables import bind
 
 INPUTS = {f"{name}#1": name for name in TABLES}
 
@@ -155,6 +160,27 @@ def test_the_oracle_does_not_lose_rows_of_exists() -> None:
     connection.execute("CREATE TABLE c AS SELECT 2 AS k, 1::bigint AS b UNION ALL SELECT 3, NULL")
     text = "SELECT i FROM a WHERE EXISTS (SELECT 1 FROM c WHERE c.k >= a.i AND a.b IS DISTINCT FROM c.b)"
     assert bag(connection.execute(text).fetchall()) == bag([(0,), (3,)])
+
+
+@pytest.mark.parametrize("renders", [render_duckdb, render_local], ids=["oracle", "local"])
+def test_anti_joins_over_nothing(renders: Callable[..., str | None]) -> None:
+    """SEED=1192553398: DuckDB's optimizer `statistics_propagation` takes them for empty if their condition is true for all
+    values, though the right side has no rows."""
+    connection = connect()
+    connection.execute("CREATE TABLE a AS SELECT 0 AS k")
+    connection.execute("CREATE TABLE b AS SELECT 0 AS k, 'x' AS s UNION ALL SELECT 1, 'y'")
+    relations = {
+        "a": Relation("a", "a", (("k", t.INTEGER),)),
+        "b": Relation("b", "b", (("k", t.INTEGER), ("s", t.VARCHAR))),
+    }
+    for condition in ("b.k >= a.k", "b.k >= a.k AND b.k >= 0", "b.k + 1 > a.k"):
+        text = f"SELECT k FROM a WHERE NOT EXISTS (SELECT 1 FROM b WHERE s = '' AND {condition})"
+        rendered = renders(
+            bind(text, relations), {"a": "a", "b": "b"}, *((0,) if renders is render_local else ())
+        )
+        assert rendered is not None
+        assert "ANTI JOIN" in rendered
+        assert connection.execute(rendered).fetchall() == [(0,)], condition
 
 
 def test_random_queries_give_the_rows_of_their_texts(seed: int) -> None:
