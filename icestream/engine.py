@@ -28,7 +28,14 @@ from icestream.catalog.store import Store
 from icestream.catalog.subscriptions import promised
 from icestream.config import EngineSettings, Home
 from icestream.connectors.iceberg_options import needs_aws
-from icestream.errors import FencedError, IcestreamError, NotSupportedError, SqlError
+from icestream.errors import (
+    ConfigError,
+    ConnectorError,
+    FencedError,
+    IcestreamError,
+    NotSupportedError,
+    SqlError,
+)
 from icestream.file_access import FileAccess
 from icestream.jobs import Job, Jobs
 from icestream.observe import status as observe
@@ -98,6 +105,8 @@ class Engine:
         self.store = Store(self.home)
         self.access = FileAccess.of(self.home.root, self.allow_paths)
         self.catalog = Catalog(self.store, self.env, self.access)
+        self._plan = self.store.plan
+        """The version of the objects that were loaded."""
         self.catalog.load()
         self.lock: HomeLock | None = None
         self._spark: SparkSession | None = None
@@ -339,15 +348,20 @@ class Engine:
         """
         with self.turns:
             self.pipeline.sweep({o.key for o in self.catalog})
+            self.catalog.next_id = max(self.catalog.next_id, self.store.next_id())
             for id, text, _ in self.store.jobs():
                 pending: list[Change] = []
                 try:
                     for statement in parse(text, "", {}):
                         self._create(statement, pending, [], background=True)
                     self._apply(pending)
+                except FencedError:
+                    raise
                 except IcestreamError as error:
                     self.catalog.forget([c.object.name for c in pending])
                     self.notice(f"job {id} cannot be taken up again: {error.message}")
+                    if isinstance(error, ConnectorError):
+                        continue  # the next start may
                 self.store.end_job(id)  # it has another id now
 
     def _attach(self) -> None:
@@ -648,6 +662,14 @@ class Engine:
         if self.lock is None:
             self.lock = HomeLock(self.home, self.take_over, int(self.store.meta("incarnation")))
             self.store.make()
+            self.store.take(self.lock.incarnation)
+            if self.store.plan != self._plan:
+                self.lock.release(in_order=not self.lock.after_crash)
+                self.lock = None
+                raise ConfigError(
+                    f"another process has changed the objects of {self.home.root} while this one started",
+                    remedy="start it again",
+                )
 
     def _running(self) -> Pipeline:
         """The pipeline, opened (and recovered) at first use with the objects that the store knows."""

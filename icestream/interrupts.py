@@ -87,6 +87,11 @@ class Interrupt:
                 return
         self.check()
 
+    def reopen(self) -> None:
+        """The change has failed and is tried again: until then it may be cancelled."""
+        with self._lock:
+            self._committed = False
+
     @contextmanager
     def on_cancel(self, callback: Callable[[], None]) -> Iterator[None]:
         """Have a callback called, by the thread that cancels, if that happens meanwhile; at once if it has happened."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import queue
 import threading
 import time
@@ -25,6 +26,11 @@ if TYPE_CHECKING:
     from icestream.runtime.backfill import Backfill
     from icestream.runtime.pipeline import Pipeline, Ready
 
+
+_LOG = logging.getLogger(__name__)
+
+LARGE_RECORDS = "LargeRecordsException"
+"""What an error says that `CheckSize.java` has raised."""
 
 AGAIN = 0.2
 """Seconds after which a job that does not end is cancelled again."""
@@ -74,6 +80,10 @@ class Job:
     """Whether the store has it: from then on it is there, whatever happens."""
     failures: int = 0
     """How often it has failed for a reason that may pass."""
+    trouble: str = ""
+    """That reason."""
+    large_records: bool = False
+    """Whether a source that it reads has large records."""
     not_before: float = 0.0
     """When it may be tried again."""
     left: bool = False
@@ -92,7 +102,10 @@ class Job:
     @property
     def progress(self) -> str:
         """How far it is."""
-        return "0.00%" if self.backfill is None else str(self.backfill.progress)
+        progress = "0.00%" if self.backfill is None else str(self.backfill.progress)
+        if not self.failures:
+            return progress
+        return f"{progress}, failed {self.failures} times: {self.trouble}"
 
     def cancel(self) -> None:
         """Make it end soon, as if it had never begun; nothing happens once it is adopted."""
@@ -137,7 +150,8 @@ class Jobs:
     def do(self, change: Change) -> None:
         """Carry a statement out here and now."""
         job = self._accepted(change, background=False)
-        self._carried(job)
+        while not self._carried(job):
+            pass
         job.wait()
 
     def _accepted(self, change: Change, background: bool) -> Job:
@@ -171,16 +185,21 @@ class Jobs:
             for job in self:
                 job.cancel()
             if self._worker is None or not self._worker.is_alive() or time.monotonic() > end:
-                return
+                break
             self._worker.join(AGAIN)
+        for job in self:
+            job.done.set()
 
     def _work(self) -> None:
         while (job := self._queue.get()) is not None:
-            if time.monotonic() < job.not_before and not job.interrupt.cancelled:
-                time.sleep(AGAIN)
-            elif self._carried(job):
-                continue
-            self._queue.put(job)
+            try:
+                if time.monotonic() < job.not_before and not job.interrupt.cancelled:
+                    time.sleep(AGAIN)
+                elif self._carried(job):
+                    continue
+                self._queue.put(job)
+            except Exception:
+                _LOG.exception("job %s could not be ended", job.id)
 
     def _carried(self, job: Job) -> bool:
         """Carry a job out, or find that it fails for good. False: it is to be tried again."""
@@ -195,15 +214,19 @@ class Jobs:
                     raise
         except BaseException as error:
             job.error = error
-            if job.background and not isinstance(error, Interrupted):
-                self.host.notice(f"job {job.id} failed: {error}")
-                reason = str(error).partition("\n")[0]
-                self.host.events.add(
-                    "CREATE_STREAM_JOB_FAIL", definition=job.statement, error=reason
-                )
-        with interrupts.shield():
-            self._end(job)
+        try:
+            self._tell_failure(job)
+        finally:
+            with interrupts.shield():
+                self._end(job)
         return True
+
+    def _tell_failure(self, job: Job) -> None:
+        if job.error is None or not job.background or isinstance(job.error, Interrupted):
+            return
+        self.host.notice(f"job {job.id} failed: {job.error}")
+        reason = str(job.error).partition("\n")[0]
+        self.host.events.add("CREATE_STREAM_JOB_FAIL", definition=job.statement, error=reason)
 
     def _postpone(self, job: Job, error: Exception) -> bool:
         """Whether a job that has failed is tried again: one that was acknowledged, after what may pass."""
@@ -211,14 +234,20 @@ class Jobs:
         from icestream.runtime.failures import describe_error, may_pass
 
         job.left = isinstance(error, FencedError) or is_jvm_lost(self.host.pipeline.lake.spark)
-        if job.adopted or job.left or not job.background or not may_pass(error):
+        if job.adopted or job.left:
             return False
+        if LARGE_RECORDS in str(error) and not job.large_records:
+            job.large_records = True
+            return True
+        if not job.background or not may_pass(error):
+            return False
+        job.interrupt.reopen()
         job.failures += 1
         wait = min(2.0**job.failures, LONGEST_WAIT)
         job.not_before = time.monotonic() + wait
         job.backfill = None
-        reason = describe_error(error).message
-        self.host.notice(f"job {job.id} failed: {reason}; it is tried again in {wait:.0f} s")
+        job.trouble = describe_error(error).message
+        self.host.notice(f"job {job.id} failed: {job.trouble}; it is tried again in {wait:.0f} s")
         return True
 
     def _carry_out(self, job: Job) -> None:
@@ -233,7 +262,7 @@ class Jobs:
                 self._adopt(job, None)
                 return
             with interrupts.shield():
-                fill = Backfill(host.pipeline, list(host.catalog), new)
+                fill = Backfill(host.pipeline, list(host.catalog), new, job.large_records)
             host.pipeline.housekeeper.pinned = fill.pinned
         job.backfill = fill
         try:
@@ -252,8 +281,8 @@ class Jobs:
     def _end(self, job: Job) -> None:
         try:
             with self.host.turns:
-                self._release(job)
                 del self._jobs[job.id]
+                self._release(job)
         finally:
             job.done.set()
 

@@ -279,14 +279,22 @@ class _Transaction:
             self.store.db.execute("BEGIN IMMEDIATE")
             newest = int(self.store.meta("incarnation"))
             if self.incarnation is not None and newest > self.incarnation:
-                self.store.db.execute("ROLLBACK")
                 raise FencedError("another process has taken over this home; nothing was changed")
         except BaseException:
-            self.store.lock.release()
+            self._roll_back()
             raise
 
     def __exit__(self, kind: object, error: object, trace: object) -> None:
         try:
-            self.store.db.execute("ROLLBACK" if error else "COMMIT")
+            if not error:
+                self.store.db.execute("COMMIT")
+        finally:
+            self._roll_back()
+
+    def _roll_back(self) -> None:
+        """Leave nothing open, whatever has failed."""
+        try:
+            if self.store.db.in_transaction:
+                self.store.db.execute("ROLLBACK")
         finally:
             self.store.lock.release()

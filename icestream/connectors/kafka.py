@@ -110,7 +110,8 @@ class KafkaSource(Source):
         properties, group = self.properties, self.group
         if self.has_large_records:
             # Spark keeps consumers by group, with the properties that the first one had.
-            properties, group = properties | FEW_RECORDS, f"{group}-large"
+            few = min(FEW_RECORDS, int(properties["max.poll.records"]))
+            properties, group = properties | {"max.poll.records": str(few)}, f"{group}-large"
         options = {f"kafka.{k}": v for k, v in properties.items()} | {
             "kafka.group.id": group,
             "assign": json.dumps({t: sorted(map(int, ps)) for t, ps in ends.to_offset().items()}),

@@ -38,8 +38,8 @@ LARGE_FETCHES = {
 }
 """What consumers get unless the options say otherwise."""
 
-FEW_RECORDS = {"max.poll.records": "20"}
-"""What they get while records are large. A fetch is limited in bytes before it is unpacked, not after."""
+FEW_RECORDS = 100
+"""Records that they poll at most while records are large. A fetch is limited in bytes before it is unpacked, not after."""
 
 LONGEST_TIMEOUT = 60
 """Seconds that a client waits at most for one answer. Longer timeouts are shortened to that."""

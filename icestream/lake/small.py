@@ -130,12 +130,14 @@ def read(schema: pa.Schema, chosen: Sequence[tuple[LiveFile, Bits | None]]) -> p
     if sizes > READABLE:
         return None
     parts: list[pa.Table] = []
+    total = 0
     for file, bits in chosen:
         found = _file(file.location, schema)
         if found is None:
             return None
         parts.append(found if bits is None else found.take(pa.array(bits.to_array(), pa.int64())))
-        if sum(part.nbytes for part in parts) > KEPT:
+        total += parts[-1].nbytes
+        if total > KEPT:
             return None
     return pa.concat_tables(parts) if parts else _plain(schema).empty_table()
 
@@ -190,7 +192,7 @@ def _read_file(
     schema = batches[0].schema if batches else found.schema_arrow
     table = pa.Table.from_batches(batches, schema)
     columns = [table[names[i]].cast(x) for i, x in zip(ids, types, strict=True)]
-    made = pa.table(columns, pa.schema(list(zip(shown, types, strict=True))))
+    made = pa.table(columns, pa.schema(list(zip(shown, types, strict=True)))).combine_chunks()
     _files.keep(at, made, made.nbytes)
     return made
 

@@ -53,7 +53,13 @@ class Progress:
 class Backfill:
     """The first content of one new object. Make it when it is your turn, `run` it whenever, then have it attached."""
 
-    def __init__(self, pipeline: Pipeline, objects: Sequence[Object], new: Object) -> None:
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        objects: Sequence[Object],
+        new: Object,
+        large_records: bool = False,
+    ) -> None:
         self.new = new
         self.group = f"icestream-backfill-{new.id}"
         self.stopped = threading.Event()
@@ -75,6 +81,10 @@ class Backfill:
         self._epoch: Epoch | None = None
         try:
             self._own.open_parts(plan)
+            for key, feed in self._own.runtime.feeds.items():
+                known = pipeline.runtime.feeds.get(key)
+                is_large = known is not None and known.source.has_large_records
+                feed.source.has_large_records = feed.source.raw and (is_large or large_records)
             with self._own.using(pipeline.answers):
                 self._own.add_new(plan)
         except BaseException:

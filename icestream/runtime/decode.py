@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from pyspark import Accumulator
 
 
-LARGE = 48 << 20
-"""Bytes of a large batch. A full one has records of 4.8 KB then."""
+LARGE_BATCH, LARGE_RECORD = 48 << 20, 12_000
+"""Bytes of a large batch, and of its records on average. `CheckSize.java` lets no others pass."""
 
 
 @dataclass(frozen=True)
@@ -217,7 +217,7 @@ def count_large(
 ) -> Iterator[pa.RecordBatch]:
     """The batches; the large ones are counted."""
     for batch in batches:
-        if batch.nbytes > LARGE:
+        if batch.nbytes > max(LARGE_BATCH, LARGE_RECORD * batch.num_rows):
             large.add(1)
         yield batch
 

@@ -73,6 +73,8 @@ class OpenFeed:
         self.object = feed.object
         self.failures: Failures | None = None
         """What generated columns do when they fail."""
+        self.expects_small = True
+        """Whether reading fails where records are large, so that it is tried again in another way."""
         self.had_large_records = False
         """Whether a batch of records was large, in this process."""
         ingest = feed.object.ingest
@@ -131,7 +133,7 @@ class OpenFeed:
     def read_raw(self, range: Range, columns: Sequence[str]) -> DataFrame:
         """The records of a range. Reading fails if they are large and that was not expected."""
         raw = self.source.read(range.start, range.end, columns)
-        if self.source.has_large_records or "value" not in columns:
+        if self.source.has_large_records or not self.expects_small or "value" not in columns:
             return raw
         return raw.filter(f"{SIZE_CHECK}(value)") if has_functions(raw.sparkSession) else raw
 

@@ -31,13 +31,20 @@ class HomeLock:
                 remedy="stop it first, or start with --take-over to fence it off"
                 + ("; icestream sql talks to it" if server else ""),
             )
-        self.after_crash = bool(newest) and bool(self._path(newest).read_text())
+        self.after_crash = bool(newest) and self._is_left(newest)
         """Whether the last process did not come to an orderly end."""
         self.incarnation = max(newest, after) + 1
         self._file = self._acquire()
         for old in self._incarnations():
             if old < self.incarnation and _holder(self._path(old)) is None:
                 self._path(old).unlink(missing_ok=True)
+
+    def _is_left(self, incarnation: int) -> bool:
+        """Whether the process of a lock file did not come to an orderly end."""
+        try:
+            return self._path(incarnation).stat().st_size > 0
+        except FileNotFoundError:  # another process starts, too
+            return True
 
     def _acquire(self) -> int:
         """The lock file of the next free number; another process starting now takes another number."""

@@ -221,7 +221,7 @@ class Pipeline:
     def _suspect_large_records(self) -> None:
         """After a crash, which they may have caused, the first epoch reads records as if they were large."""
         for feed in self.runtime.feeds.values():
-            feed.source.has_large_records = self._after_crash
+            feed.source.has_large_records = self._after_crash and feed.source.raw
 
     def _take_in(self, ready: Ready) -> None:
         self.runtime.heads |= ready.heads
@@ -329,7 +329,8 @@ class Pipeline:
 
     def _recover(self) -> None:
         """Fence every table, then complete the epoch that was interrupted, if one was."""
-        self.record = self.check_owner() or self.record
+        self.check_owner()
+        self.record = self.runtime.log.newest() or self.record
         stamps = self._fence()
         faults.reach("recovery-fenced")
         try:
@@ -343,12 +344,12 @@ class Pipeline:
         self.is_interrupted = False
         self.event("RECOVERY", epoch=self.record.epoch, incarnation=self.incarnation)
 
-    def check_owner(self) -> Record | None:
-        """Make sure that no other process has taken over; gives the newest record."""
-        newest = self.runtime.log.newest()
+    def check_owner(self) -> None:
+        """Make sure that no other process has taken over."""
+        # Not by the pipeline's own log: it would take over the head that a successor has made.
+        newest = EpochLog(self.runtime.log.table).newest()
         if newest is not None and newest.incarnation > self.incarnation:
             raise FencedError("another process has taken over this home; this one stops")
-        return newest
 
     def _fence(self) -> dict[str, Stamp]:
         """Fence the tables that the record knows; gives the newest stamp of each. Sinks that cannot be fenced fail."""

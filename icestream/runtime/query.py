@@ -177,6 +177,7 @@ def _input(key: str, catalog: Catalog, lake: Lake, record: Record | None, views:
 def _whole_source(source: Source, lake: Lake, views: TempViews) -> str:
     """A source that is not stored is read from its start to its present end."""
     feed = OpenFeed(Feed(source), lake)
+    feed.expects_small = False
     try:
         start = feed.source.start()
         rows = feed.rows(Range(start, feed.source.latest(start)), "current_timestamp()")

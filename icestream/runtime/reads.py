@@ -75,14 +75,15 @@ class Reads:
         filled = {(key, repr(range)) for key, range in self.ranges if not range.empty}
         for (key, range, _), rows in self._rows.items():
             feed = self.feeds[key]
-            if rows.large is not None and (key, range) in filled:
-                feed.had_large_records |= bool(rows.large.value)
+            if (key, range) in filled:
+                feed.had_large_records |= rows.large is not None and bool(rows.large.value)
                 feed.source.has_large_records = feed.had_large_records
 
     def suspect_large_records(self) -> None:
         """The epoch has failed, perhaps because of large records that nobody expected."""
         for key, _ in self.ranges:
-            self.feeds[key].source.has_large_records = True
+            source = self.feeds[key].source
+            source.has_large_records = source.raw
 
     def release(self) -> None:
         """Let go of rows that were kept for several readers."""

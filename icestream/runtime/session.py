@@ -67,7 +67,11 @@ FIXED = {
     "spark.driver.extraJavaOptions": "-XX:+UseParallelGC -XX:-UsePerfData -XX:-CreateCoredumpOnCrash -Dderby.system.home=/dev/null",
 }
 
-FOR_LARGE_RECORDS = {"spark.sql.execution.arrow.maxBytesPerBatch": "64m"}
+FOR_LARGE_RECORDS = {
+    "spark.sql.execution.arrow.maxBytesPerBatch": "64m",
+    # Compression of kept rows would hold every value of a column in memory, to find out whether there are few.
+    "spark.sql.inMemoryColumnarStorage.compressed": "false",
+}
 """Settings while large records are read."""
 
 IN_LOGS = (

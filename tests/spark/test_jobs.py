@@ -18,6 +18,7 @@ from icestream import jobs
 from icestream.config import EngineSettings, Home
 from icestream.engine import Engine
 from icestream.errors import ConnectorError, FencedError, SqlError
+from icestream.lake.log import EpochLog
 from icestream.runtime.backfill import Backfill
 from icestream.runtime.pipeline import Ready
 from tests.engine import await_condition
@@ -186,21 +187,22 @@ def test_a_background_job_is_tried_again_after_what_may_pass(
             client.execute("SELECT * FROM others")
 
 
-def test_a_process_that_was_succeeded_drops_no_table(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_process_that_was_succeeded_drops_no_table(spark: SparkSession, tmp_path: Path) -> None:
     """Its successor may have made them."""
     engine = Engine(Home(tmp_path / "home"), EngineSettings(), application=spark)
     try:
         engine.execute("CREATE TABLE t (id INT PRIMARY KEY)")
         pipeline = engine.pipeline
-        newer = replace(pipeline.record, incarnation=pipeline.incarnation + 1)
-        monkeypatch.setattr(pipeline.runtime.log, "newest", lambda: newer)
+        head = pipeline.runtime.log.head
+        successor = EpochLog(pipeline.runtime.log.table)
+        successor.newest()
+        successor.commit(replace(pipeline.record, incarnation=pipeline.incarnation + 1))
         with pytest.raises(FencedError):
             pipeline.discard(list(engine.catalog))
         with pytest.raises(FencedError):
             pipeline.sweep(())
         assert pipeline.lake.exists(pipeline.lake.table("lake", "public", "t", owned=True))
+        assert pipeline.runtime.log.head == head
     finally:
         engine.close()
 

@@ -9,7 +9,8 @@ import pytest
 
 from icestream.catalog.store import Store
 from icestream.config import Home
-from icestream.errors import FencedError
+from icestream.engine import Engine
+from icestream.errors import ConfigError, FencedError
 
 CHANGES: dict[str, Callable[[Store], object]] = {
     "objects": lambda store: store.change(1),
@@ -46,3 +47,33 @@ def test_ids_of_jobs_are_taken(tmp_path: Path) -> None:
     assert store.next_id() == 8
     store.end_job(7)
     assert store.next_id() == 1
+
+
+def test_a_change_that_fails_leaves_no_transaction_open(tmp_path: Path) -> None:
+    home = Home(tmp_path / "home")
+    store = Store(home)
+    store.take(1)
+    meta, store.meta = store.meta, lambda key: 1 / 0  # type: ignore[method-assign]
+    with pytest.raises(ZeroDivisionError):
+        store.pause(True)
+    store.meta = meta  # type: ignore[method-assign]
+    Store(home).pause(True)
+    store.pause(False)
+    assert not store.paused
+
+
+def test_a_start_notices_that_a_predecessor_has_changed_the_objects(tmp_path: Path) -> None:
+    """It has loaded them before it took the home over."""
+    home = Home(tmp_path / "home")
+    old = Store(home)
+    old.take(1)
+    late = Engine(home)
+    old.change(1)
+    with pytest.raises(ConfigError, match="while this one started"):
+        late._own()
+    late.close()
+    early = Engine(home)
+    early._own()
+    with pytest.raises(FencedError):
+        old.change(1)
+    early.close()
