@@ -75,7 +75,7 @@ def _joined(a: Sequence[str], e: Sequence[Expr]) -> str:
 
 HIGH = Function("sum of high digits", (N,), I8, _high, kind="aggregate", strict=False)
 LOW = Function("sum of low digits", (N,), _low_type, _low, kind="aggregate", strict=False)
-JOINED = Function("sum of digits", (I8, N), lambda ts: _low_type(ts[1:]), _joined)
+JOINED = Function("sum of digits", (I8, N), lambda ts: _low_type(ts[1:]), _joined, fallible=True)
 """The sum of wide numbers in two parts, neither of which overflows, so that the order of rows does not matter and rows can
 be taken off again; and the sum itself, NULL if it does not fit. They have no names in SQL."""
 

@@ -139,6 +139,11 @@ def check_overflow(value: str, type: Type, inputs: Sequence[str], *, repeat: boo
     return checked(value) if repeat or len(value) < 200 else f.let(value, checked)
 
 
+def check_missing(value: str, type: Type, expected: str) -> str:
+    """The value of an operation on exact numbers, which is NULL where it does not fit; an error if there should be one."""
+    return f"coalesce({value}, IF({expected}, raise_error({_out_of_range(type)}), NULL))"
+
+
 def is_passing(expr: Expr) -> bool:
     """Whether it is NULL only for a NULL input or a failure: it belongs to the same guarded part as its parent."""
     if isinstance(expr, Call) and expr.function.finish is not None:

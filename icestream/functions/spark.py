@@ -181,9 +181,12 @@ class _Renderer:
         if name == "jsonb_object_agg":
             args[0] = f"coalesce({args[0]}, {errors.NO_KEY})"
         made = aggregates.text(expr, args, keys, where)
-        if name in ("sum", "avg") and expr.type in t.FLOATS:
-            largest = f"max(abs({f'CASE WHEN {where} THEN {args[0]} END' if where else args[0]}))"
-            return errors.check_overflow(made, expr.type, [largest], repeat=True)
+        if name in ("sum", "avg") and expr.type != t.INTERVAL:
+            value = f"CASE WHEN {where} THEN {args[0]} END" if where else args[0]
+            if expr.type in t.FLOATS:
+                largest = f"max(abs({value}))"
+                return errors.check_overflow(made, expr.type, [largest], repeat=True)
+            return errors.check_missing(made, expr.type, f"count({value}) > 0")
         return made
 
     def window(self, expr: WindowCall) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import random
 import subprocess
 import sys
@@ -117,6 +118,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--list", action="store_true", help="print the cells and end")
     options = parser.parse_args(arguments)
     choose_quick_compiler()
+    if options.keep:  # an outcome that is kept stands for all of them
+        os.environ["FAULT_POINTS"] = "all"
     chosen = choose_part(cells(), options.seed, options.part) if options.part else cells()
     chosen = [
         (p, f) for p, f in chosen
