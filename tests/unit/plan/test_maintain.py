@@ -137,7 +137,7 @@ def random_case(seed: int) -> Case:
     return Case(seed, schema, epochs, facts, queries, starts)
 
 
-REGRESSIONS = (3795095901, 1192553398)
+REGRESSIONS = (3795095901, 1192553398, 4007642090)
 """Seeds that failed once."""
 
 
