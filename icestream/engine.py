@@ -514,7 +514,8 @@ class Engine:
         try:
             self.writes.see([o.key for o in self.catalog])
         except Exception as error:
-            text = error.message if isinstance(error, IcestreamError) else str(error)
+            cause = error.__cause__ or error
+            text = cause.message if isinstance(cause, IcestreamError) else str(cause)
             self.notice(f"the rows are written, but not visible yet: {text.partition(chr(10))[0]}")
 
     def _alter(self, statement: st.Alter) -> Result:

@@ -736,8 +736,8 @@ class Pipeline:
             except Exception as error:
                 names = ", ".join(sorted(key.partition("#")[0] for key in entries))
                 raise LakeError(
-                    f"rows that were accepted for {names} cannot be written yet: {describe_error(error).message}",
-                    remedy="they are kept, and written as soon as that is mended: try again then",
+                    f"rows that were accepted for {names} are not visible yet: {describe_error(error).message}",
+                    remedy="they are kept, and visible as soon as that is mended: try again then",
                 ) from error
             if done is not None:
                 report(done)

@@ -312,7 +312,7 @@ def test_csv_files(lake: Lake, tmp_path: Path) -> None:
     end = source.latest({"files": 0})
     keeps_contract(statement, {"files": 0}, {"files": 1}, end)
     decoding = Decoding(CsvDecoder(tuple(FieldSpec(n, of) for n, of in columns), headed=True))
-    counts = Counts(lake.spark.sparkContext.accumulator(0))
+    counts = Counts(lake.spark.sparkContext.accumulator(0), lake.spark.sparkContext.accumulator(0))
     rows = decoding.good(source.read({"files": 0}, end, decoding.raw_columns()), counts)
     assert sorted(map(tuple, rows.collect())) == [
         (1, "x", None),
