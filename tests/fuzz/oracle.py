@@ -84,7 +84,7 @@ def _fraction(value: Any) -> Fraction | None:
         return None
     exponent = re.search(r"[eE]([+-]?[0-9]+)", value)
     if exponent and abs(int(exponent[1])) > 5000:
-        return None
+        return None if re.search("[1-9]", value[: exponent.start()]) else Fraction(0)
     return Fraction(value.strip().removesuffix("."))
 
 
