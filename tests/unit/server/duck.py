@@ -105,6 +105,7 @@ class DuckSession(QuietSession):
         self.state: Transaction = "I"
         self.cursors: dict[str, tuple[tuple[Column, ...], Iterator[Any]]] = {}
         self.values: dict[str, str] = {}
+        self.is_running = False
 
     @property
     def transaction(self) -> Transaction:
@@ -157,6 +158,7 @@ class DuckSession(QuietSession):
         return Description(tuple(types), self._columns())
 
     def run(self, statement: Duck, parameters: Sequence[object], types: object = ()) -> Outcome:
+        self.is_running = True
         self.backend.count(running=1)
         try:
             return self._run(statement, parameters)
@@ -165,6 +167,7 @@ class DuckSession(QuietSession):
                 self.state = "E"
             raise
         finally:
+            self.is_running = False
             self.backend.count(running=-1)
 
     def _run(self, statement: Duck, parameters: Sequence[object]) -> Outcome:
@@ -247,6 +250,13 @@ class DuckSession(QuietSession):
     def cancel(self) -> None:
         self.backend.count(cancelled=1)
         self.connection.interrupt()
+        threading.Thread(target=self._interrupt, daemon=True).start()
+
+    def _interrupt(self) -> None:
+        """Until the statement has ended: DuckDB forgets an interrupt that comes before it begins."""
+        while self.is_running:
+            self.connection.interrupt()
+            time.sleep(0.02)
 
     def close(self) -> None:
         self.backend.count(closed=1)
