@@ -177,7 +177,7 @@ class Engine:
                 locks.enter_context(self.turns)
                 locks.enter_context(self.writes.lock)
                 if answers is not None and self._pipeline is not None:
-                    locks.enter_context(self._pipeline.using(answers))
+                    locks.enter_context(self._pipeline.answers.using(answers))
             return self._execute(
                 statements, on_result, [] if started is None else started, transaction
             )
@@ -540,7 +540,7 @@ class Engine:
         """Refuse to change what a job reads: it was bound to what there was. Views are written out in what reads them,
         so any job may."""
         names = {statement.name.name, str(statement.new_name).rpartition(".")[2]}
-        keys = {o.key for o in self.catalog if o.name in names}
+        keys: set[str] = {o.key for o in self.catalog if o.name in names}
         for job in self.jobs if statement.kind == "view" else self.jobs.over(keys):
             raise _busy(job, statement)
 
@@ -572,7 +572,7 @@ class Engine:
         self._own()
         self.store.pause(paused)
         if self._pipeline is not None:
-            self._pipeline.paused = paused
+            self._pipeline.state.paused = paused
             self._write_status("running" if self._runs else "stopped")
         return Result(message="PAUSE" if paused else "RESUME")
 
@@ -703,9 +703,9 @@ class Engine:
                 with suppress(Exception):  # it may be opened again
                     pipeline.close()
                 raise
-            pipeline.paused = self.store.paused
-            self.lock.incarnation = pipeline.incarnation
-            self.store.take(pipeline.incarnation)
+            pipeline.state.paused = self.store.paused
+            self.lock.incarnation = pipeline.state.incarnation
+            self.store.take(pipeline.state.incarnation)
             self._pipeline = pipeline
         return self._pipeline
 
@@ -753,7 +753,7 @@ class Engine:
         A server goes on whatever fails, but for a successor that took over, so that queries are answered.
         """
         pipeline = self._running()
-        if once and pipeline.paused:
+        if once and pipeline.state.paused:
             self.notice("the pipeline is paused: nothing is taken in before RESUME")
             return
 
@@ -802,7 +802,7 @@ class Engine:
     def flush(self) -> None:
         """Take in all statements, and what sources have now, up to an epoch's worth."""
         pipeline = self._running()
-        if pipeline.paused:
+        if pipeline.state.paused:
             self.notice("the pipeline is paused: nothing is taken in before RESUME")
             return
         with interrupts.current().waiting("IPC", "Flush"), self.turns:
@@ -814,7 +814,7 @@ class Engine:
         from icestream.runtime.snapshot import status_of
 
         assert self._pipeline is not None
-        if state == "running" and self._pipeline.paused:
+        if state == "running" and self._pipeline.state.paused:
             state = "paused"
         try:
             with self._telling:

@@ -17,6 +17,7 @@ from icestream.catalog.objects import MaterializedView, Object
 from icestream.catalog.replace import check_replaceable, swapped
 from icestream.catalog.store import Store
 from icestream.errors import FencedError, SqlError
+from icestream.identity import object_names
 from icestream.interrupts import Interrupt, Interrupted
 from icestream.observe.events import Events
 from icestream.runtime.turns import Turns
@@ -24,7 +25,8 @@ from icestream.sql.masking import mask_text
 
 if TYPE_CHECKING:
     from icestream.runtime.backfill import Backfill
-    from icestream.runtime.pipeline import Pipeline, Ready
+    from icestream.runtime.object_set import Ready
+    from icestream.runtime.pipeline import Pipeline
 
 
 _LOG = logging.getLogger(__name__)
@@ -256,7 +258,7 @@ class Jobs:
         interrupts.check()
         host, new = self.host, job.change.object
         answers = host.pipeline.ask_new([*host.catalog, new])
-        with host.turns, host.pipeline.using(answers):
+        with host.turns, host.pipeline.answers.using(answers):
             self._check_inputs(new)
             if not self.has_history(new):
                 self._adopt(job, None)
@@ -332,8 +334,9 @@ class Jobs:
     def _check_inputs(self, new: Object) -> None:
         gone = set(new.depends) - {o.key for o in self.host.catalog}
         if gone:
-            names = ", ".join(sorted(key.partition("#")[0] for key in gone))
-            raise SqlError(f"{names}, which {new.name} reads, was dropped or replaced meanwhile")
+            raise SqlError(
+                f"{object_names(gone)}, which {new.name} reads, was dropped or replaced meanwhile"
+            )
 
     def _swap(self, job: Job, old: Object) -> None:
         """The new object gets the name of the old one, which goes: one step in the store, which the tables follow."""

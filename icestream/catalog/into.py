@@ -151,7 +151,7 @@ def check_no_circle(
     table: Table, read: Sequence[str], names: Names, what: str, place: Place
 ) -> None:
     """A table cannot take in what comes of itself."""
-    objects = {o.key: o for o in names.objects.values()}
+    objects: dict[str, Object] = {o.key: o for o in names.objects.values()}
     if way := _way(table.key, read, objects, set()):
         through = " and ".join(objects[k].name for k in way if k != table.key)
         raise SqlError(

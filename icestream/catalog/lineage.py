@@ -6,27 +6,24 @@ from collections.abc import Iterable
 
 from icestream.catalog.objects import Object, Sink, Table
 from icestream.connectors import dml
+from icestream.identity import ObjectKey
 
 
 def is_filled_by_statements(object: Object) -> bool:
     """Whether INSERT, UPDATE and DELETE fill the table."""
-    return (
-        isinstance(object, Table)
-        and object.ingest is not None
-        and object.ingest.connector == dml.NAME
-    )
+    return isinstance(object, Table) and object.ingest.connector == dml.NAME
 
 
 def statement_tables(objects: Iterable[Object], keys: Iterable[str]) -> set[str]:
     """The keys of all tables filled by statements that these objects are made of, themselves among them."""
-    known = {o.key: o for o in objects}
+    known: dict[str, Object] = {o.key: o for o in objects}
     brought: dict[str, list[str]] = {}
     for object in known.values():
         if isinstance(object, Sink) and object.into is not None:
             brought.setdefault(object.into.key, []).extend(object.depends)
     found: set[str] = set()
     seen: set[str] = set()
-    todo = [key.partition("/")[0] for key in keys]
+    todo = [ObjectKey(key).object for key in keys]
     while todo:
         key = todo.pop()
         if key in seen or key not in known:

@@ -17,7 +17,6 @@ from icestream.catalog.objects import (
     Source,
     Table,
     View,
-    dead_key,
 )
 from icestream.errors import NotSupportedError, Place, SqlError, did_you_mean
 from icestream.lake.metadata import METADATA, metadata_key, split_key
@@ -77,7 +76,7 @@ class Names:
         """What a query may read under that name."""
         if name.schema == DEAD_LETTERS:
             fed = self.find(st.Name(name.name, None, name.place), Source, Table, Connector)
-            return Relation(dead_key(fed.key), str(name), DEAD_LETTER_COLUMNS, versions=True)
+            return Relation(fed.key.dead_letters, str(name), DEAD_LETTER_COLUMNS, versions=True)
         if name.name not in self.objects and "$" in name.name:
             return self._metadata(name)
         found = self.find(name, Source, Table, View, MaterializedView)
@@ -127,7 +126,7 @@ class Names:
             elif isinstance(o, MaterializedView):
                 found[o.key] = o.stages[-1].known
             if isinstance(o, Source | Table | Connector):
-                found[dead_key(o.key)] = Known()
+                found[o.key.dead_letters] = Known()
         return found
 
     def marks(self) -> dict[str, str | Closings]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from icestream.connectors.base import Column
 from icestream.errors import IcestreamError
 from icestream.functions.expressions import Expr
+from icestream.identity import ObjectKey
 from icestream.kafka_connect.config import ConnectorConfig
 from icestream.lake.fold import Upsert
 from icestream.plan.cut import LAYOUT
@@ -33,11 +34,6 @@ DEAD_LETTER_COLUMNS: tuple[tuple[str, Type], ...] = (
     ("payload", BYTEA),
     ("reason", VARCHAR),
 )
-
-
-def dead_key(key: str) -> str:
-    """The identity of a feed's dead-letter table in the epoch log."""
-    return f"{key}!dead"
 
 
 @dataclass(frozen=True)
@@ -76,9 +72,9 @@ class Object:
     schema = "public"
 
     @property
-    def key(self) -> str:
+    def key(self) -> ObjectKey:
         """The identity used in the epoch log and in table properties."""
-        return f"{self.altered.born or self.name}#{self.id}"
+        return ObjectKey.of(self.altered.born or self.name, self.id)
 
 
 @dataclass(frozen=True)
@@ -121,8 +117,7 @@ class Source(Object):
 class Table(Object):
     """CREATE TABLE: a stream that is stored."""
 
-    ingest: Ingest | None
-    query: Node | None = None
+    ingest: Ingest
     upsert: Upsert | None = None
     """Set for a table with a primary key."""
     append_only: bool = False

@@ -16,6 +16,7 @@ from icestream.connectors.iceberg_options import catalog_type
 from icestream.connectors.registry import sink_connector
 from icestream.errors import NotSupportedError, Place, SqlError
 from icestream.functions.expressions import ColumnRef, Sort
+from icestream.identity import ObjectKey, object_name
 from icestream.lake.fold import Upsert
 from icestream.plan.keys import key_of
 from icestream.plan.linear import linear, relations_read
@@ -100,7 +101,7 @@ def bind_sink(statement: st.CreateSink, id: int, names: Names) -> Sink:
             facts |= {made[-1].relation: made[-1].known}
             node = _stored(made[-1], columns)
     elif changing and not forced:
-        raise _refused(settings, connector, changing[0].partition("#")[0], statement.place)
+        raise _refused(settings, connector, object_name(changing[0]), statement.place)
     embedded = connector.name == "iceberg" and catalog_type(settings) is None
     if embedded and settings["database.name"] in OWN_NAMESPACES:
         raise SqlError(
@@ -141,7 +142,7 @@ def _bind_into(statement: st.CreateSink, id: int, names: Names) -> Sink:
     shown = tuple(Column(c.name, c.type) for c in given.columns)
     changing = [r for r in relations_read(node) if not facts[r].grows]
     if changing and adds and not settings.get("force_append_only"):
-        raise into.refused(settings, table, changing[0].partition("#")[0], place)
+        raise into.refused(settings, table, object_name(changing[0]), place)
     if not adds:
         _must_repeat(node, names, what, place)
         keys = {r: known.key for r, known in facts.items() if known.key is not None}
@@ -171,7 +172,7 @@ def _query(statement: st.CreateSink, names: Names, what: str) -> Node:
 
 def _check_letters(node: Node, what: str, place: Place) -> None:
     """Dead letters are no stream."""
-    if any(relation.endswith("!dead") for relation in relations_read(node)):
+    if any(ObjectKey(relation).is_dead_letters for relation in relations_read(node)):
         raise NotSupportedError(
             f"{what} over {DEAD_LETTERS}", place=place, remedy="SELECT reads them"
         )

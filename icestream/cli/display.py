@@ -13,6 +13,7 @@ from rich.progress_bar import ProgressBar
 from rich.text import Text
 
 from icestream.cli.status import objects_table, sources_table
+from icestream.identity import ObjectKey, object_name
 from icestream.observe.report import EpochReport
 from icestream.observe.status import Status
 from icestream.result import Result
@@ -68,9 +69,9 @@ class Display:
             line += f", {late:,} late"
         if self.live is None:
             rows = ", ".join(
-                f"{key.partition('#')[0]} +{n:,}"
+                f"{object_name(key)} +{n:,}"
                 for key, n in report.rows.items()
-                if not key.endswith("!dead") and not STATE.search(key)
+                if not ObjectKey(key).is_dead_letters and not STATE.search(key)
             )
             self.notice(f"{line}{': ' + rows if rows else ''}")
             return

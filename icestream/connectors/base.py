@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from icestream.errors import NotSupportedError
 from icestream.file_access import NamedFile
 from icestream.functions.expressions import Expr
-from icestream.lake.stamp import Offset
+from icestream.lake.position import Offset
 from icestream.sql.options import Settings, Spec
 from icestream.types import Type
 

@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame
 from icestream.connectors.base import Column, Context, Source, SourceConnector
 from icestream.connectors.datagen_fields import Generator
 from icestream.errors import SqlError
-from icestream.lake.stamp import Offset
+from icestream.lake.position import Offset
 from icestream.sql.options import OptionSpec, PrefixSpec, Settings
 from icestream.types import backtick
 

@@ -13,7 +13,7 @@ from icestream.connectors.base import Context, Source, SourceConnector
 from icestream.errors import RangeLostError
 from icestream.lake.dml_log import Entry, column_of
 from icestream.lake.fold import CHANGE_SCHEMA, OFFSET, OP, PARTITION, STREAM, UNSET
-from icestream.lake.stamp import Offset
+from icestream.lake.position import Offset
 from icestream.types import backtick, spark_type
 
 if TYPE_CHECKING:

@@ -40,7 +40,7 @@ from icestream.connectors.files_options import (
 from icestream.connectors.files_read import CsvLayout, Piece
 from icestream.errors import ConnectorError
 from icestream.lake.access import access_of
-from icestream.lake.stamp import Offset
+from icestream.lake.position import Offset
 from icestream.lake.table import LakeTable
 from icestream.types import BIGINT, TIMESTAMPTZ, VARCHAR, backtick, spark_type
 

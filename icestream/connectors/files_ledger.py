@@ -16,6 +16,7 @@ from pyspark.sql import functions as F
 
 from icestream.connectors.files_identity import FileEntry
 from icestream.errors import LakeError
+from icestream.identity import ObjectKey
 from icestream.lake import small
 from icestream.lake.catalogs import LAKE, OWNER, SYSTEM, Lake
 from icestream.lake.jvm import JavaObject, iterate
@@ -33,7 +34,7 @@ ATTEMPTS = 3
 
 def ledger_table(key: str) -> str:
     """The name of a source's ledger in the lake's own namespace."""
-    return f"files_{key.rpartition('#')[2]}"
+    return f"files_{ObjectKey(key).id}"
 
 
 class Ledger:

@@ -24,7 +24,7 @@ from icestream.connectors.iceberg_options import (
 from icestream.errors import ConnectorError, RangeLostError, did_you_mean
 from icestream.lake.catalogs import LAKE, CatalogSpec, Lake
 from icestream.lake.changes import changes
-from icestream.lake.stamp import Offset
+from icestream.lake.position import Offset
 from icestream.lake.table import LakeTable, Snapshot
 from icestream.secrecy import HIDDEN
 from icestream.sql.options import OptionSpec, Settings

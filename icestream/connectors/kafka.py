@@ -31,7 +31,7 @@ from icestream.connectors.kafka_options import (
 from icestream.connectors.kafka_positions import Extent, Partition, Positions
 from icestream.errors import ConnectorError, RangeLostError, did_you_mean
 from icestream.lake.jvm import Names, java_message
-from icestream.lake.stamp import Offset
+from icestream.lake.position import Offset
 from icestream.types import BIGINT, BYTEA, INTEGER, TIMESTAMPTZ, VARCHAR, array, struct
 
 EARLIEST, LATEST = -2, -1

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from icestream.lake.stamp import Offset
+from icestream.lake.position import Offset
 
 IDS, FIRST = "#ids", "#first"
 Partition = tuple[str, int]

@@ -24,10 +24,11 @@ from icestream.connectors.iceberg import SnapshotRanges
 from icestream.connectors.landed_options import OPTIONS, check, named_files
 from icestream.errors import ConnectorError, RangeLostError
 from icestream.file_access import INSUFFICIENT_PRIVILEGE, local_path
+from icestream.identity import ObjectKey
 from icestream.lake.access import access_of, home_of, landing_folder
 from icestream.lake.catalogs import LAKE, OWNER, SYSTEM, TABLE_PROPERTIES, literal
 from icestream.lake.jvm import java_message
-from icestream.lake.stamp import Offset
+from icestream.lake.position import Offset
 from icestream.lake.table import LakeTable
 from icestream.types import backtick, spark_type
 
@@ -39,7 +40,7 @@ WITH_SCHEMA = ("json", "csv", "parquet", "orc", "xml")  # they must be told thei
 
 def landed_table(key: str) -> str:
     """The name of a source's landing table in the lake's own namespace."""
-    return f"landed_{key.rpartition('#')[2]}"
+    return f"landed_{ObjectKey(key).id}"
 
 
 class LandedSource(Source):

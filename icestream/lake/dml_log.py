@@ -29,6 +29,7 @@ import pyarrow.parquet as pq
 from icestream import faults
 from icestream.config import make_folder, sync_folder
 from icestream.errors import FencedError, IcestreamError, LakeError
+from icestream.identity import ObjectKey
 from icestream.lake.fold import OFFSET, OP, UNSET
 
 ROWS_OF_AN_ENTRY = 1 << 32
@@ -332,7 +333,7 @@ class DmlLog:
 
 def column_of(key: str) -> str:
     """The column of a table in entries, by the key of the object (name#id): names are no part of files."""
-    return f"t{key.rpartition('#')[2]}"
+    return f"t{ObjectKey(key).id}"
 
 
 def _union(number: int, parts: Mapping[str, TableChanges]) -> pa.Table:

@@ -9,27 +9,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
+
+from icestream.lake.position import Offset, Position, Ranges
 
 STAMP = "icestream.stamp"
 RECORD = "icestream.record"
-
-Offset = Mapping[str, Any]
-"""A position in a source, in that source's own JSON form."""
-
-
-@dataclass(frozen=True)
-class Range:
-    """[start, end) of one source."""
-
-    start: Offset
-    end: Offset
-
-    @property
-    def empty(self) -> bool:
-        """Whether nothing lies between start and end."""
-        return self.start == self.end
 
 
 @dataclass(frozen=True)
@@ -41,7 +27,7 @@ class Stamp:
     plan: int
     epoch: int
     time: int
-    ranges: Mapping[str, Range] = field(default_factory=dict)
+    ranges: Ranges = field(default_factory=Ranges)
     """What this object read in the epoch."""
     cut: Mapping[str, Offset] = field(default_factory=dict)
     """Where the epoch ends in every source it advances: enough to roll it forward."""
@@ -53,14 +39,13 @@ class Stamp:
 
     def to_json(self) -> str:
         """The text kept in the snapshot summary."""
-        return json.dumps(asdict(self), separators=(",", ":"), sort_keys=True)
+        return _dump({**vars(self), "ranges": self.ranges.encode()})
 
     @classmethod
     def from_json(cls, text: str) -> Stamp:
         """The stamp of that text."""
         raw = json.loads(text)
-        ranges = {k: Range(v["start"], v["end"]) for k, v in raw.pop("ranges").items()}
-        return cls(ranges=ranges, **raw)
+        return cls(ranges=Ranges.decode(raw.pop("ranges")), **raw)
 
 
 @dataclass(frozen=True)
@@ -75,7 +60,16 @@ class ObjectAt:
     table: str | None = None
     uuid: str | None = None
     snapshot: int | None = None
-    position: Mapping[str, Offset] | None = None
+    position: Position = field(default_factory=Position)
+
+    def encode(self) -> dict[str, Any]:
+        """The form in the log."""
+        return {**vars(self), "position": self.position.encode() or None}
+
+    @classmethod
+    def decode(cls, raw: dict[str, Any]) -> ObjectAt:
+        """The state of that form."""
+        return cls(**{**raw, "position": Position.decode(raw.get("position") or {})})
 
 
 @dataclass(frozen=True)
@@ -93,18 +87,21 @@ class Record:
 
     def to_json(self) -> str:
         """The text kept in the log's snapshot summary."""
-        return json.dumps(asdict(self), separators=(",", ":"), sort_keys=True)
+        objects = {key: at.encode() for key, at in self.objects.items()}
+        return _dump({**vars(self), "objects": objects})
 
     @classmethod
     def from_json(cls, text: str) -> Record:
         """The record of that text."""
         raw = json.loads(text)
-        objects = {k: ObjectAt(**v) for k, v in raw.pop("objects").items()}
+        objects = {key: ObjectAt.decode(at) for key, at in raw.pop("objects").items()}
         return cls(objects=objects, **raw)
 
-    def position(self, object: str, source: str) -> Offset:
-        """How far that object has read that source."""
-        at = self.objects[object]
-        if at.position is not None and source in at.position:
-            return at.position[source]
-        return self.sources[source]
+    def offset(self, object: str, feed: str) -> Offset:
+        """How far that object has read that feed."""
+        behind = self.objects[object].position.feeds
+        return behind[feed] if feed in behind else self.sources[feed]
+
+
+def _dump(raw: Mapping[str, Any]) -> str:
+    return json.dumps(raw, separators=(",", ":"), sort_keys=True)

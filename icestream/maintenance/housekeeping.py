@@ -136,8 +136,10 @@ class Housekeeper:
 
 def needed(record: Record) -> set[int]:
     """Every snapshot that the record names, of whatever table: where objects stand, and where their readers do."""
+    positions = [at.position for at in record.objects.values()]
+    positions += [sink for position in positions for sink in position.sinks.values()]
     offsets = [*record.sources.values()]
-    offsets += [o for at in record.objects.values() for o in (at.position or {}).values()]
+    offsets += [o for position in positions for _, o in position.own()]
     offsets += [inner for o in offsets for inner in o.values() if isinstance(inner, dict)]
     named = [o.get("snapshot") for o in offsets] + [at.snapshot for at in record.objects.values()]
     return {s for s in named if isinstance(s, int)}  # a topic may be called "snapshot"

@@ -21,8 +21,13 @@ from icestream.lake.log import EpochLog
 from icestream.lake.stamp import ObjectAt, Record
 from icestream.maintenance.housekeeping import needed
 from icestream.runtime.epoch import Epoch
-from icestream.runtime.parts import BEGUN, Cut
-from icestream.runtime.pipeline import Pipeline, Ready
+from icestream.runtime.epoch_context import Cut
+from icestream.runtime.new_objects import NewObjects
+from icestream.runtime.object_set import Ready
+from icestream.runtime.open_objects import OpenObjects
+from icestream.runtime.pipeline import Pipeline
+from icestream.runtime.pipeline_state import PipelineState
+from icestream.runtime.table_cleanup import drop_tables_of
 
 GROUP, POOL = "spark.jobGroup.id", "spark.scheduler.pool"
 
@@ -64,29 +69,23 @@ class Backfill:
         self.group = f"icestream-backfill-{new.id}"
         self.stopped = threading.Event()
         self.base = pipeline.record
-        spark = _cloned(pipeline.lake.spark)
-        self._own = Pipeline(
-            Lake(spark, pipeline.lake.dml),
-            pipeline.id,
-            pipeline.incarnation,
-            pipeline.settings,
-            pipeline.indexes,
-        )
-        self._own.record = self.base
-        log = pipeline.runtime.log
-        self._own.runtime.log = _NoLog(log.table)
-        self._own.runtime.log.head = log.head
-        plan = _part(make_plan([*objects, new]), new)
+        self._lake = Lake(_cloned(pipeline.lake.spark), pipeline.lake.dml)
+        shared = pipeline.state
+        log = _NoLog(shared.log.table)
+        log.head = shared.log.head
+        self._state = PipelineState(self._lake, shared.id, shared.incarnation, log)
+        self._state.record = self.base
+        self._open = OpenObjects(self._lake, pipeline.objects.indexes)
+        plan = make_plan([*objects, new]).select(new)
         self.stages = [t.key for t in plan.tasks if t.object.key == new.key]
         self._epoch: Epoch | None = None
         try:
-            self._own.open_parts(plan)
-            for key, feed in self._own.runtime.feeds.items():
-                known = pipeline.runtime.feeds.get(key)
+            self._open.open(plan)
+            for key, feed in self._open.feeds.items():
+                known = pipeline.objects.feeds.get(key)
                 is_large = known is not None and known.source.has_large_records
                 feed.source.has_large_records = feed.source.raw and (is_large or large_records)
-            with self._own.using(pipeline.answers):
-                self._own.add_new(plan)
+            NewObjects(self._state, self._open, pipeline.answers).add(plan)
         except BaseException:
             self.discard()
             raise
@@ -98,13 +97,13 @@ class Backfill:
 
     def run(self) -> Ready:
         """Fill the tables; what the pipeline needs to go on from there."""
-        own = self._own
-        context = own.lake.spark.sparkContext
+        context = self._lake.spark.sparkContext
         context.setJobGroup(self.group, f"filling {self.new.name}", interruptOnCancel=False)
         context.setLocalProperty(POOL, "backfill")
         now = max(time.time_ns() // 1000, self.base.time)
         cut = Cut(self.base.epoch, now, {}, frozenset(self.stages))
-        self._epoch = Epoch(own.runtime, own.record, cut, check=self._check)
+        record, log = self._state.record, self._state.log
+        self._epoch = Epoch(self._open, log, record, cut, check=self._check)
         try:
             self._epoch.run()
         except Exception:
@@ -114,16 +113,12 @@ class Backfill:
             for name in (GROUP, POOL):
                 context.setLocalProperty(name, None)
         self._check()
-        runtime = own.runtime
+        done = self._epoch.context
+        counted = (*self.stages, f"{self.new.key}.errors")
         return Ready(
-            {key: self._epoch.objects[key] for key in self.stages},
-            {key: runtime.heads[key] for key in self.stages},
-            {key: runtime.uuids[key] for key in self.stages},
-            {
-                key: self._epoch.counters.get(key, 0)
-                for key in (*self.stages, f"{self.new.key}.errors")
-            },
-            {f.key: self.base.sources[f.key] for f in own.plan.feeds},
+            {key: done.at[key] for key in self.stages},
+            {key: done.counters.get(key, 0) for key in counted},
+            {f.key: self.base.sources[f.key] for f in self._open.plan.feeds},
         )
 
     def _check(self) -> None:
@@ -136,8 +131,8 @@ class Backfill:
         epoch = self._epoch
         if epoch is None:
             return Progress(0, len(self.stages))
-        done = sum(_is_filled(epoch.objects[key]) for key in self.stages)
-        tracker = self._own.lake.spark.sparkContext.statusTracker()
+        done = sum(_is_filled(epoch.context.at[key]) for key in self.stages)
+        tracker = self._lake.spark.sparkContext.statusTracker()
         tasks = finished = 0
         for job in tracker.getJobIdsForGroup(self.group):
             found = tracker.getJobInfo(job)
@@ -151,36 +146,28 @@ class Backfill:
     def stop(self) -> None:
         """Make `run` fail soon."""
         self.stopped.set()
-        self._own.lake.spark.sparkContext.cancelJobGroup(self.group)
+        self._lake.spark.sparkContext.cancelJobGroup(self.group)
 
     def discard(self) -> None:
         """Undo it: its tables go, and what was opened for it."""
-        self._own.open_parts(Plan((), ()))
-        self._own.discard([self.new])
+        self._open.open(Plan())
+        self._open.forget_removed()
+        self._state.check_owner()
+        drop_tables_of(self._lake, [self.new])
 
     def close(self) -> None:
         """Let go of what was opened for it."""
-        self._own.close()
-
-
-def _part(plan: Plan, new: Object) -> Plan:
-    """The part of a plan that is about a new object, with the tables that it reads."""
-    own = [t for t in plan.tasks if t.object.key == new.key]
-    feeds = {key for t in own for key in (*t.feeds, *t.foreign)}
-    tables = {key for t in own for key in (t.key, *t.tables)}
-    return Plan(
-        tuple(f for f in plan.feeds if f.key in feeds),
-        tuple(t for t in plan.tasks if t.key in tables),
-    )
+        self._open.close()
 
 
 def feeds_of(objects: Sequence[Object], new: Object) -> list[str]:
     """The feeds that a new object reads itself."""
-    return [f.key for f in _part(make_plan([*objects, new]), new).feeds]
+    return [f.key for f in make_plan([*objects, new]).select(new).feeds]
 
 
 def _is_filled(at: ObjectAt) -> bool:
-    return bool((at.position or {}).get(BEGUN, {}).get("begun"))
+    begun = at.position.begun
+    return begun is not None and bool(begun["begun"])
 
 
 def _cloned(spark: SparkSession) -> SparkSession:

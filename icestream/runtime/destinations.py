@@ -35,7 +35,7 @@ from icestream.kafka_connect.inference import (
 from icestream.kafka_connect.records import Reading, RecordReader
 from icestream.kafka_connect.tables import table_columns
 from icestream.lake.catalogs import LAKE, CatalogSpec, Lake
-from icestream.lake.stamp import Range
+from icestream.lake.position import Range
 from icestream.lake.table import LakeTable
 from icestream.runtime.decode import binary, count_large, ddl, letters_of
 from icestream.runtime.feeds import OpenFeed, Rows

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from py4j.protocol import Py4JJavaError
 
 from icestream.errors import ConnectorError, IcestreamError, RangeLostError
+from icestream.identity import object_name
 from icestream.lake.jvm import java_message
 from icestream.secrecy import mask_secrets
 
@@ -99,7 +100,7 @@ class Failures(dict[str, Failure]):
     def note(self, key: str, failure: Failure) -> None:
         """Remember that something failed (again), and tell it if that is new."""
         before = self.get(key)
-        name = key.partition("#")[0]
+        name = object_name(key)
         if before is not None:
             failure.since, failure.attempts = before.since, before.attempts
         failure.count_attempt()
@@ -113,7 +114,7 @@ class Failures(dict[str, Failure]):
         """These work."""
         for key in keys:
             if self.pop(key, None) is not None:
-                name = key.partition("#")[0]
+                name = object_name(key)
                 self.notice(f"{name} is back")
                 self.event(f"{self.kind}_RECOVER", **{self.kind.lower(): name})
 

@@ -27,7 +27,7 @@ from icestream.functions.spark import render
 from icestream.lake.access import access_of
 from icestream.lake.catalogs import Lake
 from icestream.lake.fold import CHANGE_SCHEMA, OFFSET, OP, PARTITION, STREAM, UPSERT, Upsert
-from icestream.lake.stamp import Range
+from icestream.lake.position import Range
 from icestream.runtime.decode import Carried, ChangeDecoding, Counts, Decoding
 from icestream.runtime.outside_calls import IN_TURN_SECONDS, call_outside
 from icestream.runtime.session import FOR_LARGE_RECORDS, changed_settings

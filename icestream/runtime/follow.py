@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from icestream import faults
 from icestream.errors import SqlError
+from icestream.identity import ObjectKey
 from icestream.lake.catalogs import LAKE, SYSTEM, Lake, owner_of
 from icestream.lake.stamp import ObjectAt, Record
 from icestream.lake.table import LakeTable
@@ -71,7 +72,7 @@ def _move_back(lake: Lake, moving: Moving, record: Record) -> None:
 
 def _aside(key: str) -> tuple[str, str, str]:
     """Where the table of an object waits while another one leaves its name."""
-    return LAKE, SYSTEM, f"renamed_{key.replace('#', '_').replace('!', '_')}"
+    return LAKE, SYSTEM, f"renamed_{ObjectKey(key).identifier}"
 
 
 def _is(lake: Lake, table: LakeTable, at: ObjectAt) -> bool:

@@ -6,9 +6,10 @@ from collections.abc import Callable
 
 from pyspark.sql import SparkSession
 
+from icestream.identity import object_name
 from icestream.runtime.epoch import Epoch
 from icestream.runtime.failures import Failure, SinkFailures, describe_error, retry_delay
-from icestream.runtime.parts import Runtime
+from icestream.runtime.open_objects import OpenObjects
 from icestream.runtime.source_monitor import SourceMonitor
 
 FIRST_BACKOFF, MAX_BACKOFF = 0.5, 30.0
@@ -39,7 +40,7 @@ class PipelineHealth:
     def tell_left_out(self, strict: bool) -> None:
         """A bounded run ends: raise, or tell, that it has left sources or sinks out because they failed."""
         for key, failure in self._failures():
-            name = key.partition("#")[0]
+            name = object_name(key)
             if strict:
                 raise failure.as_error(name)
             self.notice(f"{name} was left out: {failure.message}")
@@ -55,23 +56,24 @@ class PipelineHealth:
         self.event("COLLECT_BARRIER_FAIL", epoch=epoch, error=found.message)
         return wait
 
-    def find_culprits(self, epoch: Epoch, runtime: Runtime, is_sink: Callable[[str], bool]) -> bool:
+    def find_culprits(self, epoch: Epoch, open: OpenObjects) -> bool:
         """Whether sources or sinks made an epoch fail, and not the lake or Spark. They are noted as failing.
 
         Each range is read again by itself. If all can be read, and only sinks have failed, these are to blame.
         """
-        if not _runs_jobs(runtime.spark):
+        if not _runs_jobs(open.spark):
             return False
         found = False
         for key, range in epoch.reads.ranges:
-            feed = runtime.feeds.get(key)
+            feed = open.feeds.get(key)
             if feed is None or key in epoch.cut.held:
                 continue
             error = feed.find_error(range, epoch.cut.now)
             if error is not None:
                 self.sources.fail(key, error, reading=True)
                 found = True
-        if found or not epoch.failed or not all(map(is_sink, epoch.failed)):
+        tasks = [open.plan.by_key.get(key) for key in epoch.failed]
+        if found or not tasks or not all(t is not None and t.writes_outside for t in tasks):
             return found
         for key, failure in epoch.failed.items():
             self.sinks.fail(key, failure)

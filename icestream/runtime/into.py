@@ -2,44 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import reduce
 
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from icestream.catalog.graph import Task
+from icestream.catalog.graph import SinkIntoTask
 from icestream.catalog.into import filled
-from icestream.catalog.objects import Sink, Table
+from icestream.catalog.objects import Table
 from icestream.lake.fold import CHANGE_SCHEMA, DELETE, OFFSET, OP, PARTITION, STREAM, UPSERT
 from icestream.lake.keyed import Changes
-from icestream.lake.stamp import Offset, Range
-from icestream.runtime.parts import brought
 from icestream.types import backtick, spark_type
 
 
-def ranges_of(part: Task, ranges: Mapping[str, Range]) -> dict[str, Range]:
-    """What a part reads of each of its inputs, of what the task does that it belongs to."""
-    all = ranges[brought(part.key)]
-    return {key: Range(start, all.end[key]) for key, start in all.start.items()}
-
-
-def readers(
-    read: Sequence[tuple[Task, Mapping[str, Range]]],
-) -> list[tuple[Task, Mapping[str, Range]]]:
-    """Tasks and their ranges, and those of their parts."""
-    parts = [(p, r) for t, r in read for p in t.parts if brought(p.key) in r]
-    return [*read, *((p, ranges_of(p, ranges)) for p, ranges in parts)]
-
-
-def lags(behind: Mapping[str, Offset], sources: Mapping[str, Offset]) -> bool:
-    """Whether a sink into a table has more to read of a feed, by the positions that the table keeps."""
-    parts = [at for name, at in behind.items() if name.startswith(brought(""))]
-    return any(sources.get(k, at) != at for part in parts for k, at in part.items())
-
-
-def in_turn(changes: Changes, part: Task, table: Table, number: int) -> Changes:
+def in_turn(changes: Changes, part: SinkIntoTask, table: Table, number: int) -> Changes:
     """A part's changes as the table takes them in: with its types, without rows that lack what must be there.
 
     Within an epoch, what sinks take back goes first; what they put there follows, in the order of the sinks. (A delete that
@@ -50,7 +28,6 @@ def in_turn(changes: Changes, part: Task, table: Table, number: int) -> Changes:
     for column in columns:
         if column.not_null:
             frame = frame.filter(F.col(backtick(column.name)).isNotNull())
-    assert isinstance(part.object, Sink)
     if part.object.upsert is None:
         frame = frame.filter(F.col(OP) == UPSERT)
     elif table.upsert is not None and table.upsert.needs_stored:

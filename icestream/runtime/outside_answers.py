@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from typing import TypeVar
 
-from icestream.catalog.graph import Feed, Plan, Task
-from icestream.catalog.objects import Connector, Ingest, Sink
+from icestream.catalog.graph import ConnectorTask, Feed, IngestTask, Plan, SinkTask, Task
+from icestream.catalog.objects import Ingest
 from icestream.lake.catalogs import LAKE, Lake
-from icestream.lake.stamp import Offset, Record
+from icestream.lake.position import Offset
+from icestream.lake.stamp import Record
 from icestream.lake.table import LakeTable
 from icestream.runtime.destinations import open_feed
-from icestream.runtime.outside_calls import AHEAD_SECONDS, call_outside
-from icestream.runtime.parts import brought
+from icestream.runtime.feeds import OpenFeed
+from icestream.runtime.open_table import OpenTable
+from icestream.runtime.outside_calls import AHEAD_SECONDS, IN_TURN_SECONDS, call_outside
 from icestream.runtime.targets import open_target
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -35,6 +40,47 @@ class Answers:
     def reset_of(self, position: Offset) -> Offset | None:
         """The position after the reset, if that was asked."""
         return next((after for before, after in self.resets if before == position), None)
+
+
+class AnswersInTurn:
+    """The answers of the statement that has the turn. What was not asked before is asked now, for a short time."""
+
+    def __init__(self) -> None:
+        self.current: Answers | None = None
+        """None: the statement asks in turn, as long as that takes."""
+
+    @contextmanager
+    def using(self, answers: Answers | None) -> Iterator[None]:
+        """Use answers while objects change. Called in turn."""
+        before, self.current = self.current, answers
+        try:
+            yield
+        finally:
+            self.current = before
+
+    def start_of(self, feed: OpenFeed) -> Offset:
+        """Where a feed starts."""
+        if self.current is None or not feed.source.asks_only:
+            return feed.source.start()
+        start = self.current.start_of(feed.feed)
+        if start is not None:
+            return start
+        return call_outside(feed.source.start, feed.object.name, IN_TURN_SECONDS)
+
+    def reset_of(self, feed: OpenFeed, position: Offset) -> Offset:
+        """Where a source goes on from a position once it is reset."""
+        reset = partial(feed.source.reset, position)
+        if self.current is None or not feed.source.asks_only:
+            return reset()
+        after = self.current.reset_of(position)
+        return call_outside(reset, feed.object.name, IN_TURN_SECONDS) if after is None else after
+
+    def call(self, work: Callable[[], T], target: object, name: str) -> T:
+        """Do something with a target, for a short time if it is in a catalog outside."""
+        table = target.table if isinstance(target, OpenTable) else target
+        if self.current is not None and is_outside(table):
+            return call_outside(work, name, IN_TURN_SECONDS)
+        return work()
 
 
 def ask_new(plan: Plan, record: Record, lake: Lake) -> Answers:
@@ -71,13 +117,15 @@ def is_outside(target: object) -> bool:
 
 
 def _feeds_to_start(plan: Plan, record: Record) -> set[str]:
-    wanted = {feed.key for feed in plan.feeds if feed.dead_key not in record.objects}
+    wanted: set[str] = {
+        feed.key for feed in plan.feeds if feed.key.dead_letters not in record.objects
+    }
     for task in plan.tasks:
         at = record.objects.get(task.key)
         if at is None:
             wanted.update(task.feeds)
-        for part in task.parts:
-            if at is None or brought(part.key) not in (at.position or {}):
+        for part in task.parts if isinstance(task, IngestTask) else ():
+            if at is None or part.key not in at.position.sinks:
                 wanted.update(part.feeds)
     return wanted
 
@@ -89,10 +137,9 @@ def _ask_start(feed: Feed, lake: Lake) -> Offset | None:
 
 
 def _may_be_outside(task: Task) -> bool:
-    object = task.object
-    if isinstance(object, Connector):
+    if isinstance(task, ConnectorTask):
         return True
-    return isinstance(object, Sink) and task.stage is None and object.connector == "iceberg"
+    return isinstance(task, SinkTask) and task.object.connector == "iceberg"
 
 
 def _ask_target(task: Task, lake: Lake) -> None:

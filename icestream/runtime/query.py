@@ -18,9 +18,11 @@ from icestream.functions.datetime_decoder import DAY
 from icestream.functions.expression_errors import RAISE
 from icestream.functions.expressions import Interval
 from icestream.functions.far_dates import date_of, timestamp_of
+from icestream.identity import object_name
 from icestream.lake.catalogs import Lake
 from icestream.lake.log import EpochLog
-from icestream.lake.stamp import Range, Record
+from icestream.lake.position import Range
+from icestream.lake.stamp import Record
 from icestream.plan.linear import relations_read
 from icestream.plan.logical import Node
 from icestream.plan.query import bind_query
@@ -163,7 +165,7 @@ def _input(key: str, catalog: Catalog, lake: Lake, record: Record | None, views:
     object = next((o for o in catalog if o.key == key), None)
     if isinstance(object, Source):
         return _whole_source(object, lake, views)
-    name = key.partition("#")[0]
+    name = object_name(key)
     raise (
         SqlError(
             f"{name} has no rows yet: the pipeline has not run since it was created",

@@ -12,10 +12,10 @@ from icestream.catalog.graph import Task
 from icestream.catalog.objects import Source, Table, Watermark
 from icestream.functions.spark import render
 from icestream.lake.fold import OFFSET, OP, PARTITION, STREAM
-from icestream.lake.stamp import ObjectAt, Offset, Range
+from icestream.lake.position import Offset, Range, Ranges
+from icestream.lake.stamp import ObjectAt
 from icestream.observe.report import EpochReport
 from icestream.runtime.feeds import OpenFeed, Rows
-from icestream.runtime.parts import MARK
 from icestream.types import backtick
 
 
@@ -96,7 +96,7 @@ class Reads:
         self,
         task: Task,
         before: Offset,
-        ranges: Mapping[str, Range],
+        feeds: Mapping[str, Range],
         objects: Mapping[str, ObjectAt],
     ) -> Offset:
         """The watermarks of a task's inputs with this epoch; what holds for its rows is the least of them.
@@ -106,8 +106,8 @@ class Reads:
         marks: dict[str, int | None] = dict(before["inputs"])
         parts: dict[str, dict[str, int]] = dict(before["parts"])
         for key, mark in task.marks.items():
-            if not ranges[key].empty:
-                newest = self.newest(key, ranges[key], mark, marks.get(key)).newest
+            if not feeds[key].empty:
+                newest = self.newest(key, feeds[key], mark, marks.get(key)).newest
                 known_parts = parts.get(key, {})
                 parts[key] = known_parts | {
                     p: max(m, known_parts.get(p, m)) for p, m in newest.items()
@@ -116,8 +116,9 @@ class Reads:
                 found = [m for m in (marks.get(key), least_part) if m is not None]
                 marks[key] = max(found, default=None)
         for key in task.marked:
-            position = objects[key].position or {}
-            marks[key] = position[MARK]["mark"]
+            of_table = objects[key].position.mark
+            assert of_table is not None
+            marks[key] = of_table["mark"]
         known = [marks.get(k) for k in (*task.marks, *task.marked)]
         least = None if None in known else min(m for m in known if m is not None)
         return {"mark": least, "inputs": marks, "parts": parts}
@@ -146,16 +147,16 @@ class Reads:
         """The rows of a feed with a watermark, with the place they had."""
         return self.rows(key, range, as_changes=self.by_place(key))
 
-    def in_time(self, task: Task, key: str, ranges: Mapping[str, Range]) -> DataFrame:
+    def in_time(self, task: Task, key: str, ranges: Ranges) -> DataFrame:
         """The rows of a feed without those that come too late."""
         if key not in task.marks:
-            return self.rows(key, ranges[key]).frame
-        frame = self._punctual(self.placed(key, ranges[key]).frame, task, key, ranges)
+            return self.rows(key, ranges.feeds[key]).frame
+        frame = self._punctual(self.placed(key, ranges.feeds[key]).frame, task, key, ranges)
         return frame.drop(OP, STREAM, PARTITION, OFFSET) if self.by_place(key) else frame
 
-    def changes_in_time(self, task: Task, key: str, ranges: Mapping[str, Range]) -> DataFrame:
+    def changes_in_time(self, task: Task, key: str, ranges: Ranges) -> DataFrame:
         """The same as changes."""
-        frame = self.rows(key, ranges[key], as_changes=True).frame
+        frame = self.rows(key, ranges.feeds[key], as_changes=True).frame
         return frame if key not in task.marks else self._punctual(frame, task, key, ranges)
 
     def late_letters(self, feed: OpenFeed, range: Range) -> DataFrame | None:
@@ -175,10 +176,9 @@ class Reads:
         reason = f"late: {object.watermark.column} is before the watermark"
         return feed.as_letters(rows, [c.name for c in object.columns], reason)
 
-    def _punctual(
-        self, frame: DataFrame, task: Task, key: str, ranges: Mapping[str, Range]
-    ) -> DataFrame:
-        before = ranges[MARK].start["inputs"].get(key)
+    def _punctual(self, frame: DataFrame, task: Task, key: str, ranges: Ranges) -> DataFrame:
+        assert ranges.mark is not None
+        before = ranges.mark.start["inputs"].get(key)
         return frame if before is None else frame.filter(~is_late(task.marks[key], before))
 
     def by_place(self, key: str) -> bool:

@@ -21,10 +21,10 @@ def status_of(
         SourceStatus(
             feed.object.name,
             records=record.counters.get(f"{feed.key}.records", 0),
-            dead_letters=record.counters.get(feed.dead_key, 0),
+            dead_letters=record.counters.get(feed.key.dead_letters, 0),
             late=record.counters.get(f"{feed.key}.late", 0),
             errors=record.counters.get(f"{feed.object.key}.errors", 0),
-            lag=pipeline.lags.get(feed.key),
+            lag=pipeline.chooser.lags.get(feed.key),
             error=str(failure) if (failure := health.sources.get(feed.key)) else None,
             failing_since=failure.since if failure else None,
         )

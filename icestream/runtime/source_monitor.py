@@ -15,7 +15,7 @@ from typing import Protocol
 
 from icestream import interrupts
 from icestream.errors import FencedError
-from icestream.lake.stamp import Offset
+from icestream.lake.position import Offset
 from icestream.runtime.failures import Failure, Failures, describe_error
 
 PATIENCE = 2.0

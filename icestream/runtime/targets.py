@@ -8,9 +8,9 @@ from pyspark.errors import PySparkException
 from pyspark.sql.types import ArrayType, DataType, DecimalType, MapType, StructType
 from pyspark.sql.types import _parse_datatype_string as parse_type
 
-from icestream.catalog.graph import Task
+from icestream.catalog.graph import ConnectorTask, SinkTask, StageTask, Task
 from icestream.catalog.named_files import check_files
-from icestream.catalog.objects import Connector, Sink, hidden_table
+from icestream.catalog.objects import Sink, hidden_table
 from icestream.connectors.base import Column, Context
 from icestream.connectors.base import Sink as OutsideSink
 from icestream.connectors.iceberg import iceberg_table
@@ -33,10 +33,9 @@ def open_target(task: Task, lake: Lake) -> Target:
     """The place a task writes to; nothing is created or checked yet."""
     object = task.object
     check_files(object, access_of(lake.spark))
-    if isinstance(object, Connector):
-        assert task.destination is not None
-        return destination_table(object, task.destination, lake)
-    if task.stage is not None and task.key != object.key:
+    if isinstance(task, ConnectorTask):
+        return destination_table(task.object, task.destination, lake)
+    if isinstance(task, StageTask) and task.hidden:
         return lake.table(LAKE, SYSTEM, hidden_table(object, task.key), owned=True)
     if not isinstance(object, Sink):
         return lake.table(LAKE, object.schema, object.name, owned=True)
@@ -53,47 +52,49 @@ def prepare(task: Task, target: Target, lake: Lake) -> None:
     """Make sure that the table is there and takes the task's columns. Called when the object is new; repeatable."""
     if not isinstance(target, LakeTable):
         return
-    object = task.object
-    if isinstance(object, Connector):
-        assert task.destination is not None
-        check_destination(object, task.destination, target, lake)
+    match task:
+        case ConnectorTask():
+            check_destination(task.object, task.destination, target, lake)
+        case SinkTask():
+            _prepare_sink(task.object, target, lake)
+        case _:
+            _prepare_own(task, target, lake)
+
+
+def _prepare_sink(sink: Sink, target: LakeTable, lake: Lake) -> None:
+    """Make or widen a table of others."""
+    if lake.exists(target):
+        _evolve(sink, target, lake)
         return
-    exists = lake.exists(target)
-    if isinstance(object, Sink) and task.stage is None:
-        if exists:
-            _evolve(object, target, lake)
-            return
-        if not object.settings.boolean("create_table_if_not_exists"):
-            raise SqlError(
-                f"sink {object.name}: table {'.'.join(target.parts[1:])} does not exist",
-                place=object.settings.place("table.name"),
-                remedy="create it, or set create_table_if_not_exists = 'true'",
-            )
-        columns = {c.name: c.type for c in object.columns}
-        settings = object.settings
-        partitions, order = settings.optional("partition_by"), settings.optional("order_key")
-        lake.create(
-            target,
-            list(columns.items()),
-            partition_by=partitions
-            and partition_clause(partitions, columns, settings.place("partition_by")),
-            order_key=order and order_clause(order, columns, settings.place("order_key")),
-            format_version=settings.integer("format_version"),
+    if not sink.settings.boolean("create_table_if_not_exists"):
+        raise SqlError(
+            f"sink {sink.name}: table {'.'.join(target.parts[1:])} does not exist",
+            place=sink.settings.place("table.name"),
+            remedy="create it, or set create_table_if_not_exists = 'true'",
         )
-        return
-    if exists:
-        if owner_of(target) == object.key and target.head() is None:
-            return
-        clear(lake, target)
-    upsert = task.upsert if task.stage is None else None
-    key = upsert.key if upsert is not None and upsert.keyed else ()
+    columns = {c.name: c.type for c in sink.columns}
+    settings = sink.settings
+    partitions, order = settings.optional("partition_by"), settings.optional("order_key")
     lake.create(
         target,
-        task.columns,
-        properties={OWNER: object.key},
-        required=key,
-        identifier=key,
+        list(columns.items()),
+        partition_by=partitions
+        and partition_clause(partitions, columns, settings.place("partition_by")),
+        order_key=order and order_clause(order, columns, settings.place("order_key")),
+        format_version=settings.integer("format_version"),
     )
+
+
+def _prepare_own(task: Task, target: LakeTable, lake: Lake) -> None:
+    """Make a table of the embedded lake."""
+    owner = task.object.key
+    if lake.exists(target):
+        if owner_of(target) == owner and target.head() is None:
+            return
+        clear(lake, target)
+    upsert = None if isinstance(task, StageTask) else task.upsert
+    key = upsert.key if upsert is not None and upsert.keyed else ()
+    lake.create(target, task.columns, properties={OWNER: owner}, required=key, identifier=key)
 
 
 def _evolve(sink: Sink, table: LakeTable, lake: Lake) -> None:

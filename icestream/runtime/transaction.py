@@ -20,6 +20,7 @@ from icestream.catalog.into import filled
 from icestream.catalog.lineage import statement_tables
 from icestream.catalog.objects import Table
 from icestream.errors import NotSupportedError, SqlError
+from icestream.identity import object_name, object_names
 from icestream.lake.dml_log import DmlLog, TableChanges
 from icestream.lake.fold import OFFSET, OP, PARTITION, PATCH, STREAM, UPSERT, fold
 from icestream.types import arrow_type, backtick
@@ -88,9 +89,8 @@ class Transaction:
             if key in changed:
                 self._check_overlay(next(t for t, _ in self.changes if t.key == key))
             elif hidden:
-                name = key.partition("#")[0]
                 raise NotSupportedError(
-                    f"reading {name} in a transaction that has changed {_names(hidden)}",
+                    f"reading {object_name(key)} in a transaction that has changed {object_names(hidden)}",
                     remedy="read it before the change, or after COMMIT",
                 )
 
@@ -134,7 +134,7 @@ class Transaction:
             if log.last(key) > seen:
                 raise SqlError(
                     "could not serialize access due to concurrent update: "
-                    f"table {key.partition('#')[0]} was written by another session",
+                    f"table {object_name(key)} was written by another session",
                     remedy="run the transaction again",
                     code="40001",
                 )
@@ -234,7 +234,3 @@ def _is_told_by_text(type: pa.DataType) -> bool:
     if pa.types.is_list(type):
         return _is_told_by_text(type.value_type)
     return bool(pa.types.is_floating(type) or pa.types.is_map(type))
-
-
-def _names(keys: Iterable[str]) -> str:
-    return ", ".join(sorted(key.partition("#")[0] for key in keys))

@@ -20,7 +20,8 @@ from icestream.lake.catalogs import Lake
 from icestream.lake.jvm import JavaObject, iterate
 from icestream.lake.metadata import metadata_text, split_key
 from icestream.lake.pins import Pin
-from icestream.lake.stamp import Range, Record
+from icestream.lake.position import Range
+from icestream.lake.stamp import Record
 from icestream.lake.table import LakeTable, Snapshot
 from icestream.plan.logical import ONE_ROW, AsOf, Item, Node, Project, Scan, walk
 from icestream.plan.spark import render

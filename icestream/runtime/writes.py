@@ -60,7 +60,7 @@ class Writes:
         if head == self._visible:
             return {}
         positions = pipeline.record.sources
-        every = log.newest(key for key in positions if key in pipeline.runtime.feeds)
+        every = log.newest(key for key in positions if key in pipeline.objects.feeds)
         late = {k: n for k, n in every.items() if _entry(positions[k]) < n}
         if not late:
             self._visible = head
@@ -81,7 +81,7 @@ class Writes:
             pipeline = self.host.opened
             if not wanted or pipeline is None:
                 return
-            if not pipeline.paused:
+            if not pipeline.state.paused:
                 pipeline.reach(wanted, self.host.after_epoch)
             elif paused is not None:
                 paused()

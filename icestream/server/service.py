@@ -160,7 +160,7 @@ class Service:
         """The objects as the system relations show them."""
         catalog = self.engine.catalog
         objects = [o for o in catalog if not isinstance(o, Broken)]
-        oids = {o.key: FIRST_OID + o.id for o in objects}
+        oids: dict[str, int] = {o.key: FIRST_OID + o.id for o in objects}
         return Model(
             objects=tuple(self._shown(o) for o in objects if o.kind in system.KINDS),
             depends=tuple(

@@ -32,7 +32,7 @@ from icestream.errors import ConnectorError, RangeLostError, SqlError
 from icestream.lake.access import ALLOWED, home_of
 from icestream.lake.catalogs import CatalogSpec, Lake, embedded
 from icestream.lake.files import LiveFiles
-from icestream.lake.stamp import Offset
+from icestream.lake.position import Offset
 from icestream.lake.table import LakeTable
 from icestream.runtime.decode import Counts, Decoding
 from icestream.sql.options import Settings, check

@@ -55,7 +55,7 @@ class Running:
                 client.execute(f"UPDATE {table} SET v = v + 100")
                 client.execute("FLUSH")
         pipeline = self.engine.pipeline
-        await_condition(lambda: pipeline._tidied == pipeline.record.epoch)
+        await_condition(lambda: pipeline.loop.tidied == pipeline.record.epoch)
 
 
 @pytest.fixture(scope="module")

@@ -20,7 +20,7 @@ from icestream.engine import Engine
 from icestream.errors import ConnectorError, FencedError, SqlError
 from icestream.lake.log import EpochLog
 from icestream.runtime.backfill import Backfill
-from icestream.runtime.pipeline import Ready
+from icestream.runtime.object_set import Ready
 from tests.engine import await_condition
 from tests.spark.test_serve import serving
 from tests.spark_session import spark
@@ -193,16 +193,16 @@ def test_a_process_that_was_succeeded_drops_no_table(spark: SparkSession, tmp_pa
     try:
         engine.execute("CREATE TABLE t (id INT PRIMARY KEY)")
         pipeline = engine.pipeline
-        head = pipeline.runtime.log.head
-        successor = EpochLog(pipeline.runtime.log.table)
+        head = pipeline.state.log.head
+        successor = EpochLog(pipeline.state.log.table)
         successor.newest()
-        successor.commit(replace(pipeline.record, incarnation=pipeline.incarnation + 1))
+        successor.commit(replace(pipeline.record, incarnation=pipeline.state.incarnation + 1))
         with pytest.raises(FencedError):
             pipeline.discard(list(engine.catalog))
         with pytest.raises(FencedError):
             pipeline.sweep(())
         assert pipeline.lake.exists(pipeline.lake.table("lake", "public", "t", owned=True))
-        assert pipeline.runtime.log.head == head
+        assert pipeline.state.log.head == head
     finally:
         engine.close()
 

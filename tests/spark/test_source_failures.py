@@ -158,7 +158,7 @@ def test_a_bounded_run_takes_in_the_rest_and_then_fails(
         engine.execute("SELECT * FROM bad")
         (tmp_path / "good" / "2.json").write_text('{"id": 2}\n')
         (tmp_path / "bad" / "2.json").write_text('{"id": 2}\n')
-        feed = next(f for f in engine.pipeline.runtime.feeds.values() if f.object.name == "bad")
+        feed = next(f for f in engine.pipeline.objects.feeds.values() if f.object.name == "bad")
         feed.source.latest(engine.pipeline.record.sources[feed.key])
         (tmp_path / "bad" / "2.json").unlink()
         with pytest.raises(RangeLostError, match=r"2\.json is gone"):

@@ -16,7 +16,7 @@ from py4j.protocol import Py4JJavaError, Py4JNetworkError
 from pyspark.sql import SparkSession
 
 import icestream.lake.table
-import icestream.runtime.epoch
+import icestream.runtime.task_executors
 from icestream.config import EngineSettings, Home
 from icestream.engine import Engine
 from icestream.errors import ConnectorError, LakeError, RangeLostError
@@ -279,7 +279,7 @@ def test_a_written_column_that_others_drop_is_said(
 def test_others_who_never_stop_end_the_epoch_and_lose_nothing(
     stage: Stage, intruder: Intruder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(icestream.runtime.epoch, "COLLISIONS", 3)
+    monkeypatch.setattr(icestream.runtime.task_executors, "COLLISIONS", 3)
     with stage.engine() as engine:
         engine.execute(stage.script())
         stage.send(_1=1, _2=2)

@@ -16,6 +16,7 @@ ORDER = [
     "secrecy",
     "errors",
     "types",
+    "identity",
     "config",
     "file_access",
     "faults",

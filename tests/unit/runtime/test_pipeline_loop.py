@@ -8,7 +8,7 @@ import sys
 import threading
 from collections.abc import Callable
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from py4j.protocol import Py4JNetworkError
@@ -16,13 +16,14 @@ from py4j.protocol import Py4JNetworkError
 from icestream.config import EngineSettings, Home
 from icestream.engine import Engine
 from icestream.errors import FencedError, JvmLostError
+from icestream.lake.position import Offset
 from icestream.lake.stamp import Record
 from icestream.observe import status as observe
 from icestream.observe.report import EpochReport
 from icestream.runtime import snapshot
 from icestream.runtime.failures import describe_error
 from icestream.runtime.health import PipelineHealth
-from icestream.runtime.pipeline import Pipeline
+from icestream.runtime.pipeline_loop import PipelineLoop
 
 ENDED = [sys.executable, "-c", "raise SystemExit(52)"]
 
@@ -34,43 +35,46 @@ class Unprintable(Exception):
         raise Py4JNetworkError("the connection is closed")
 
 
-class Loop(Pipeline):
+class Loop:
     """A pipeline whose epochs are calls of these functions; after the last it is stopped."""
+
+    is_throttled = False
 
     def __init__(self, *epochs: Callable[[], None]) -> None:
         self.told: list[str] = []
-        self.notice = self.told.append
-        self.lake: Any = SimpleNamespace(spark=self)
         self.sparkContext = self
         self._gateway = SimpleNamespace(proc=None)
-        self.settings = EngineSettings(epoch_interval=0.001)
         self.record = Record("p", 1, 0, 0, 0)
-        self.health = PipelineHealth(self.notice, lambda type, **info: None)
-        self.runtime: Any = SimpleNamespace(feeds={}, log=None)
-        self.housekeeper: Any = SimpleNamespace(after_epoch=lambda *tables: None)
-        self._tidied = 0
-        self._ticked_at = None
-        self.paused = False
+        self.health = PipelineHealth(self.told.append, lambda type, **info: None)
+        self.state = SimpleNamespace(paused=False)
         self.epochs = list(epochs)
         self.stop = threading.Event()
-        self.culprits: Callable[[], bool] = lambda: False
+        self.find_culprits: Callable[[], bool] = lambda: False
+        self.tidy: Callable[[], None] = nothing
+        settings, spark = EngineSettings(epoch_interval=0.001), cast(Any, self)
+        self.run = PipelineLoop(self, spark, self.health, settings, self.told.append).run
 
     def settle(self) -> None:
         """Nothing was interrupted."""
 
-    def step(self, goal: Any = None, *, force: bool = False) -> EpochReport | None:
+    def look_at_clock(self) -> None:
+        """There are no views."""
+
+    def poll_ends(self, goal: dict[str, Offset], patience: float | None) -> dict[str, Offset]:
+        return {}
+
+    def is_answered(self, goal: dict[str, Offset]) -> bool:
+        return True
+
+    def step(
+        self, goal: dict[str, Offset] | None = None, *, force: bool = False
+    ) -> EpochReport | None:
         if not self.epochs:
             self.stop.set()
             return None
         self.epochs.pop(0)()
         self.record = Record("p", self.record.incarnation, 0, self.record.epoch + 1, 0)
         return EpochReport(self.record.epoch)
-
-    def _find_culprits(self) -> bool:
-        return self.culprits()
-
-    def _tables(self) -> dict[str, Any]:
-        return {}
 
     def loop(self, **options: Any) -> None:
         """Run as a server does."""
@@ -116,7 +120,7 @@ def test_an_epoch_that_fails_is_tried_again(error: Exception) -> None:
 @named
 def test_tables_that_cannot_be_tidied_stop_nothing(error: Exception) -> None:
     loop = Loop(nothing, nothing)
-    loop.housekeeper.after_epoch = raiser(error)
+    loop.tidy = raiser(error)
     loop.loop()
     assert loop.record.epoch == 2
     assert sum(text.startswith("tidying failed") for text in loop.told) == 2
@@ -125,7 +129,7 @@ def test_tables_that_cannot_be_tidied_stop_nothing(error: Exception) -> None:
 @named
 def test_who_is_to_blame_may_stay_unknown(error: Exception) -> None:
     loop = Loop(raiser(OSError("the disk is full")), nothing)
-    loop.culprits = raiser(error)
+    loop.find_culprits = raiser(error)
     loop.loop()
     assert loop.record.epoch == 1
 
@@ -134,10 +138,10 @@ def test_a_successor_ends_the_loop_from_everywhere() -> None:
     for spoil in ("housekeeper", "culprits", "epoch"):
         loop = Loop(nothing)
         if spoil == "housekeeper":
-            loop.housekeeper.after_epoch = raiser(FencedError("taken over"))
+            loop.tidy = raiser(FencedError("taken over"))
         else:
             loop.epochs = [raiser(FencedError("taken over") if spoil == "epoch" else OSError())]
-            loop.culprits = raiser(FencedError("taken over"))
+            loop.find_culprits = raiser(FencedError("taken over"))
         with pytest.raises(FencedError):
             loop.loop()
 
@@ -153,9 +157,9 @@ def test_a_jvm_that_has_ended_ends_the_loop(where: str) -> None:
         end if where == "epoch" else nothing if where == "housekeeper" else raiser(OSError())
     )
     if where == "housekeeper":
-        loop.housekeeper.after_epoch = end
+        loop.tidy = end
     if where == "culprits":
-        loop.culprits = end
+        loop.find_culprits = end
 
     def changed() -> None:
         if where == "backoff":
@@ -172,12 +176,12 @@ def test_a_status_that_cannot_be_written_stops_nothing(
 ) -> None:
     told: list[str] = []
     engine = Engine(Home.at(tmp_path / "home"), notice=told.append)
-    engine._pipeline = Loop(nothing, nothing)
+    engine._pipeline = loop = Loop(nothing, nothing)  # type: ignore[assignment]
     engine.live = True
     monkeypatch.setattr(observe, "write", raiser(error))
     monkeypatch.setattr(snapshot, "status_of", lambda *_: None)
-    engine.run(engine._pipeline.stop)
-    assert engine._pipeline.record.epoch == 2
+    engine.run(loop.stop)
+    assert loop.record.epoch == 2
     assert told[0].startswith("the status cannot be written: No ") or "no JSON" in told[0]
 
 
@@ -186,11 +190,11 @@ def test_messages_and_reports_that_cannot_be_printed_stop_nothing(
 ) -> None:
     full = raiser(OSError(28, "No space left on device"))
     engine = Engine(Home.at(tmp_path / "home"), notice=full)
-    engine._pipeline = Loop(nothing, nothing)
+    engine._pipeline = loop = Loop(nothing, nothing)  # type: ignore[assignment]
     monkeypatch.setattr(observe, "write", full)
     monkeypatch.setattr(snapshot, "status_of", lambda *_: None)
-    engine.run(engine._pipeline.stop, report=full)
-    assert engine._pipeline.record.epoch == 2
+    engine.run(loop.stop, report=full)
+    assert loop.record.epoch == 2
 
 
 def test_an_error_without_a_text_has_a_name() -> None:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from icestream.errors import ConnectorError, FencedError, RangeLostError
-from icestream.lake.stamp import Offset
+from icestream.lake.position import Offset
 from icestream.runtime import failures, source_monitor
 from icestream.runtime.failures import describe_error, retry_delay
 from icestream.runtime.source_monitor import SourceMonitor
