@@ -9,8 +9,9 @@ BENCH  ?= append
 N      ?= 300
 FILE   ?= tests/slt
 
-# A stamp is named after what was installed: a changed project file installs again.
-HASH      := $(shell sha256sum pyproject.toml | cut -c1-12)
+# A stamp is named after what was installed: a changed project or lock file installs again.
+LOCK      := requirements.lock
+HASH      := $(shell cat pyproject.toml $(LOCK) | sha256sum | cut -c1-12)
 INSTALLED := $(VENV)/.installed-$(HASH)
 TESTABLE  := $(VENV)/.testable-$(HASH)
 
@@ -21,11 +22,12 @@ apt = { echo "installing $(1)"; \
     $(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends $(1) >/dev/null; } \
   || { echo "could not install it: please run  apt-get install $(1)  as root and try again" >&2; exit 1; }; }
 
-.PHONY: help setup demo test unit fuzz faults crashes slt lint fmt bench clean java jars test-setup
+.PHONY: help setup demo check test unit fuzz faults crashes slt lint fmt lock bench clean java jars test-setup
 .NOTPARALLEL:
 
 help:
 	@echo "make demo                the main job on embedded defaults; ends by itself (DEMO=forever: until Ctrl-C)"
+	@echo "make check               lint, types and unit tests, in 90 seconds: before each commit"
 	@echo "make test                everything: lint, types, all tests with real servers"
 	@echo "make unit                the tests without a JVM"
 	@echo "make fuzz                random views against DuckDB, without a JVM (N=… histories, SEED=… repeats one)"
@@ -33,6 +35,7 @@ help:
 	@echo "make crashes             kills at every fault point, one by one; live DDL under load with 5 kills"
 	@echo "make slt                 sqllogictest files against a server (FILE=… files or folders, URL=… another server, DIALECT=postgres)"
 	@echo "make setup               what both of them prepare: virtual environment, Java, JVM packages"
+	@echo "make lock                newest versions within the ranges of pyproject.toml into requirements.lock"
 	@echo "make lint | fmt | clean  style and types | apply the style | remove what was built"
 	@echo "make bench               benchmarks/append.py against its peers (BENCH=upsert, nexmark, epoch, incremental, serving: others; each says what it takes with --help)"
 
@@ -50,8 +53,10 @@ test: lint test-setup
 	$(PY) -m pytest tests/spark; spark=$$?; \
 	wait $$lane; rest=$$?; echo "tests/unit, tests/services, tests/recovery:"; cat $(VENV)/lane.log; exit $$((spark || rest))
 
+check: lint unit
+
 unit: $(TESTABLE)
-	$(PY) -m pytest tests/unit
+	$(PY) -m pytest tests/unit -n 2
 
 fuzz: $(TESTABLE)
 	FRESH_SEEDS=1 N=$(N) $(PY) -m pytest $(addprefix tests/unit/plan/test_,maintain.py clock.py closed.py temporal_views.py) --tb=short
@@ -74,6 +79,12 @@ lint: $(TESTABLE)
 fmt: $(TESTABLE)
 	$(VENV)/bin/ruff format .
 	$(VENV)/bin/ruff check --fix .
+
+lock:
+	rm -rf $(VENV)/lock && $(PYTHON) -m venv $(VENV)/lock
+	$(VENV)/lock/bin/pip install -qq '.[test]'
+	$(VENV)/lock/bin/pip freeze --exclude icestream >$(LOCK)
+	rm -rf $(VENV)/lock
 
 bench: test-setup
 	$(PY) -m benchmarks.$(BENCH)
@@ -104,10 +115,10 @@ $(VENV)/bin/pip:
 
 $(INSTALLED): | $(VENV)/bin/pip
 	@echo "installing Python packages"
-	@$(PY) -m pip install -qq -e .
+	@$(PY) -m pip install -qq -c $(LOCK) -e .
 	@rm -f $(VENV)/.installed-* && touch $@
 
 $(TESTABLE): | $(INSTALLED)
 	@echo "installing Python packages for tests"
-	@$(PY) -m pip install -qq -e '.[test]'
+	@$(PY) -m pip install -qq -c $(LOCK) -e '.[test]'
 	@rm -f $(VENV)/.testable-* && touch $@

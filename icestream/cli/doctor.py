@@ -18,6 +18,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import Literal
 
+from packaging.requirements import Requirement
+
 from icestream.cli.arguments import add_home
 from icestream.dev import jars
 from icestream.dev.child import HOST
@@ -99,23 +101,22 @@ def check_java() -> Iterator[Finding]:
 
 
 def check_packages() -> Iterator[Finding]:
-    """The Python packages that the project pins are installed in those versions."""
+    """The Python packages that the project needs are installed, in versions within its ranges."""
     try:
-        wanted = [r for r in metadata.requires("icestream") or () if "extra ==" not in r]
+        wanted = [Requirement(text) for text in metadata.requires("icestream") or ()]
     except metadata.PackageNotFoundError:
         yield Finding("FAIL", "icestream itself is not installed", "run make setup")
         return
+    wanted = [r for r in wanted if r.marker is None or r.marker.evaluate({"extra": ""})]
     wrong = []
     for requirement in wanted:
-        name, _, version = requirement.partition("==")
-        name = name.partition("[")[0]
         try:
-            found = metadata.version(name)
+            installed = metadata.version(requirement.name)
         except metadata.PackageNotFoundError:
-            wrong.append(f"{name} is missing")
+            wrong.append(f"{requirement.name} is missing")
             continue
-        if found != version:
-            wrong.append(f"{name} is {found}, not {version}")
+        if installed not in requirement.specifier:
+            wrong.append(f"{requirement.name} is {installed}, not {requirement.specifier}")
     if wrong:
         yield Finding("FAIL", f"Python packages: {', '.join(wrong)}", "run make setup")
     else:

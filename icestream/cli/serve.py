@@ -62,7 +62,7 @@ def run(args: argparse.Namespace) -> int:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
     home, told = home_of(args), lambda text: print(text, flush=True)
-    allowed, certificate = access(args), tls(args)
+    certificate, allowed = tls(args), access(args)
     check_port(args.host, args.port)
     with Engine(
         home,
@@ -116,11 +116,12 @@ def announce(listener: Listener, home: Home, args: argparse.Namespace) -> None:
 
 def access(args: argparse.Namespace) -> Any:
     """Who may come in: anybody on loopback without a password, else who knows it."""
-    from icestream.server.auth import Access, Verifier
+    from icestream.server.auth import Access, derive_keys, hash_certificate
 
     password = os.environ.get(PASSWORD)
     if password:
-        return Access({args.user: Verifier.of(password)})
+        certificate = hash_certificate(args.tls_cert.read_bytes()) if args.tls_cert else None
+        return Access({args.user: derive_keys(password)}, certificate)
     if args.host not in ("127.0.0.1", "::1", "localhost"):
         raise ConfigError(
             f"serving on {args.host} needs a password",

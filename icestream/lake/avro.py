@@ -1,4 +1,16 @@
-"""Avro files as Iceberg writes its manifests: the records of a small file, without a JVM."""
+"""Reads Avro files as Iceberg writes them: bytes of a manifest or manifest list → records, without a JVM.
+
+PyIceberg 0.12 is not used, for measured reasons (two cores, Python 3.11):
+
+- Its manifest reader drops `referenced_data_file`, `content_offset` and `content_size_in_bytes` of format version 3,
+  which say where a deletion vector is.
+- A commit adds a manifest of a few entries. One entry takes 0.9 ms there and 0.12 ms here. Queries that wait for a new
+  snapshot take a few milliseconds in all. (1,000 entries take 23 ms there and 55 ms here, once: manifests are cached.)
+- `import pyiceberg.manifest` takes 0.33 s, this module 0.005 s. Every command pays for it.
+- Metadata of 100 snapshots is parsed in 0.8 ms there; `json.loads` takes 0.19 ms.
+
+`tests/unit/lake/test_avro.py` compares both readers.
+"""
 
 from __future__ import annotations
 

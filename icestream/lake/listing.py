@@ -2,7 +2,7 @@
 
 The catalog says where a table's metadata is, the metadata which manifests a snapshot has, and those name the data files
 and their deletion vectors. None of these files ever changes, so what was read is kept; one commit costs one new manifest
-or two.
+or two. `lake/avro.py` says why PyIceberg does not do this.
 """
 
 from __future__ import annotations

@@ -1,85 +1,84 @@
-"""Who may come in: everybody from this machine, or who knows a password, shown by SCRAM-SHA-256.
+"""Authentication of clients: trust on loopback, or a password checked by SCRAM.
 
-A password is kept as a verifier, from which it cannot be had back. The exchange is RFC 5802 with the hash
-of RFC 7677, without channel binding.
+The exchange is done by `scramp` (RFC 5802, RFC 7677). Over TLS it can be bound to the server's certificate
+(SCRAM-SHA-256-PLUS with tls-server-end-point, RFC 5929). Only keys derived from a password are kept.
 """
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import hmac
 import ipaddress
 import re
 import secrets
-import stringprep
-import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from asn1crypto import pem
+from asn1crypto.x509 import Certificate
+from scramp import ScramException, ScramMechanism
+from scramp.core import CBindData
+from scramp.utils import ServerError
+
+from icestream.errors import ConfigError
 from icestream.server.backend import StateError
 from icestream.server.messages import ProtocolError
 
 MECHANISM = "SCRAM-SHA-256"
-ITERATIONS = 4096
-_VERIFIER = re.compile(r"SCRAM-SHA-256\$(\d+):([^$:]+)\$([^$:]+):([^$:]+)")
-_FIRST = re.compile(
-    r"(?P<header>(?:n|y|p=[^,]*),(?:a=[^,]*)?,)(?P<bare>n=[^,]*,r=(?P<nonce>[!-+\--~]+)(?:,.*)?)"
-)
-_FINAL = re.compile(
-    r"(?P<signed>c=(?P<binding>[^,]+),r=(?P<nonce>[^,]+)(?:,.*)?),p=(?P<proof>[^,]+)"
-)
+BOUND_MECHANISM = "SCRAM-SHA-256-PLUS"
+BINDING_TYPE = "tls-server-end-point"
+
+_USER_NAME = re.compile(r"^([^,]*,[^,]*,)n=[^,]*")
+_UNHASHED_SIGNATURES = ("ed25519", "ed448")
+
+ScramKeys = tuple[bytes, bytes, bytes, int]
+"""Salt, stored key, server key, iterations."""
 
 
-@dataclass(frozen=True)
-class Verifier:
-    """What is kept of a password, in PostgreSQL's words: SCRAM-SHA-256$iterations:salt$stored:server."""
+def derive_keys(password: str) -> ScramKeys:
+    """The keys that check a password, with a new salt."""
+    try:
+        keys: ScramKeys = ScramMechanism(MECHANISM).make_auth_info(password)
+    except ScramException as error:
+        raise ConfigError(
+            "the password has a character that SASLprep (RFC 4013) forbids",
+            remedy="choose a password without control characters and unassigned code points",
+        ) from error
+    return keys
 
-    iterations: int
-    salt: bytes
-    stored_key: bytes = field(repr=False)
-    server_key: bytes = field(repr=False)
 
-    @classmethod
-    def of(cls, password: str, salt: bytes | None = None, iterations: int = ITERATIONS) -> Verifier:
-        """The verifier of a password, with a salt of its own."""
-        salt = salt or secrets.token_bytes(16)
-        salted = hashlib.pbkdf2_hmac("sha256", _prepared(password).encode(), salt, iterations)
-        stored = hashlib.sha256(_mac(salted, b"Client Key")).digest()
-        return cls(iterations, salt, stored, _mac(salted, b"Server Key"))
+def hash_certificate(content: bytes) -> bytes | None:
+    """Channel binding data of the first certificate in a PEM file.
 
-    @classmethod
-    def parse(cls, text: str) -> Verifier:
-        """The verifier of its text; ValueError if it is none."""
-        found = _VERIFIER.fullmatch(text)
-        if found is None:
-            raise ValueError("this is not a SCRAM-SHA-256 verifier")
-        salt, stored, server = (
-            base64.b64decode(part, validate=True) for part in found.groups()[1:]
-        )
-        if len(stored) != 32 or len(server) != 32:
-            raise ValueError("this is not a SCRAM-SHA-256 verifier")
-        return cls(int(found[1]), salt, stored, server)
-
-    def __str__(self) -> str:
-        salt, stored, server = map(_base64, (self.salt, self.stored_key, self.server_key))
-        return f"{MECHANISM}${self.iterations}:{salt}${stored}:{server}"
+    None if the certificate's signature algorithm names no hash function: clients cannot bind to it.
+    """
+    blocks = pem.unarmor(content, multiple=True)
+    der = next(block for kind, _, block in blocks if kind == "CERTIFICATE")
+    if Certificate.load(der).signature_algo in _UNHASHED_SIGNATURES:
+        return None
+    return bytes(CBindData.from_der(der))
 
 
 @dataclass(frozen=True)
 class Access:
-    """The passwords, by user. Without any, whoever comes from this machine is trusted, and nobody else."""
+    """Keys by user name. Without any, connections from this machine are trusted and others are refused.
 
-    verifiers: Mapping[str, Verifier] = field(default_factory=dict)
-    _pepper: bytes = field(
-        default_factory=lambda: secrets.token_bytes(32), init=False, repr=False, compare=False
+    `certificate_hash` is the channel binding data of the TLS certificate.
+    """
+
+    keys: Mapping[str, ScramKeys] = field(default_factory=dict, repr=False)
+    certificate_hash: bytes | None = None
+    _decoy: ScramKeys = field(
+        default_factory=lambda: derive_keys(secrets.token_hex()),
+        init=False,
+        repr=False,
+        compare=False,
     )
 
-    def exchange(self, user: str, address: str) -> Exchange | None:
-        """The exchange that a user must pass; None if no password is needed."""
-        if self.verifiers:
-            known = self.verifiers.get(user)
-            return Exchange(known or self._nobody(user), user, known is not None)
+    def start_exchange(self, user: str, address: str, encrypted: bool) -> ScramExchange | None:
+        """The exchange that a user must complete; None if no password is needed."""
+        if self.keys:
+            keys = self.keys.get(user) or self._decoy_keys(user)
+            return ScramExchange(user, keys, self.certificate_hash if encrypted else None)
         if not _is_loopback(address):
             raise StateError(
                 "28000",
@@ -88,103 +87,78 @@ class Access:
             )
         return None
 
-    def _nobody(self, user: str) -> Verifier:
-        """A verifier that no password has: an unknown user looks as a known one does."""
-        salt = _mac(self._pepper, user.encode())[:16]
-        return Verifier(ITERATIONS, salt, bytes(32), bytes(32))
+    def _decoy_keys(self, user: str) -> ScramKeys:
+        """Keys that no password has, so that an unknown user cannot be told from a known one."""
+        salt, stored_key, server_key, iterations = self._decoy
+        return hmac.digest(salt, user.encode(), "sha256"), stored_key, server_key, iterations
 
 
-class Exchange:
-    """The server's side of one SCRAM exchange: `first`, then `final`."""
+class ScramExchange:
+    """The server's side of one exchange: `begin`, then `finish`. `mechanisms` are those offered, the best first."""
 
     def __init__(
-        self, verifier: Verifier, user: str = "", known: bool = True, nonce: str | None = None
+        self,
+        user: str,
+        keys: ScramKeys,
+        certificate_hash: bytes | None = None,
+        nonce: str | None = None,
     ) -> None:
-        self._verifier = verifier
         self._user = user
-        self._known = known
-        self._own = nonce or secrets.token_urlsafe(18)
-        self._header = self._bare = self._challenge = self._nonce = ""
+        self._keys = keys
+        self._binding = (BINDING_TYPE, certificate_hash) if certificate_hash else None
+        self._nonce = nonce
+        self.mechanisms = (BOUND_MECHANISM, MECHANISM) if self._binding else (MECHANISM,)
 
-    def first(self, data: bytes) -> bytes:
+    def begin(self, mechanism: str, data: bytes) -> bytes:
         """The client's first message → the challenge."""
-        found = _FIRST.fullmatch(_text(data))
-        if found is None:
-            raise ProtocolError("malformed SCRAM message")
-        if found["header"].startswith("p="):
-            raise StateError(
-                "0A000",
-                "channel binding is not supported",
-                remedy="connect with channel_binding=disable",
-            )
-        self._header, self._bare = found["header"], found["bare"]
-        self._nonce = found["nonce"] + self._own
-        salt = _base64(self._verifier.salt)
-        self._challenge = f"r={self._nonce},s={salt},i={self._verifier.iterations}"
-        return self._challenge.encode()
-
-    def final(self, data: bytes) -> bytes:
-        """The client's proof → the server's; a wrong one is an error."""
-        found = _FINAL.fullmatch(_text(data))
-        if found is None or not self._nonce:
-            raise ProtocolError("malformed SCRAM message")
-        if found["binding"] != _base64(self._header.encode()) or found["nonce"] != self._nonce:
-            raise ProtocolError("SCRAM message does not belong to this exchange")
-        signed = ",".join((self._bare, self._challenge, found["signed"])).encode()
-        signature = _mac(self._verifier.stored_key, signed)
+        if mechanism not in self.mechanisms:
+            raise ProtocolError(f"the authentication mechanism {mechanism} was not offered")
         try:
-            proof = base64.b64decode(found["proof"], validate=True)
-        except ValueError:
-            proof = b""
-        key = bytes(a ^ b for a, b in zip(proof, signature, strict=False))
-        right = hmac.compare_digest(hashlib.sha256(key).digest(), self._verifier.stored_key)
-        if not right or not self._known or len(proof) != 32:
-            raise StateError("28P01", f'password authentication failed for user "{self._user}"')
-        return b"v=" + _base64(_mac(self._verifier.server_key, signed)).encode()
+            text = data.decode()
+            self._server = ScramMechanism(mechanism).make_server(
+                lambda _: self._keys, self._binding, self._nonce
+            )
+            # PostgreSQL's clients leave the user name empty, which RFC 5802 forbids: that of the startup message counts.
+            self._server.set_client_first(_USER_NAME.sub(r"\1n=*", text))
+            self._server.client_first_bare = text.split(",", 2)[2]
+            return str(self._server.get_server_first()).encode()
+        except (UnicodeDecodeError, ScramException) as error:
+            raise self._convert_error(error) from error
 
+    def finish(self, data: bytes) -> bytes:
+        """The client's proof → the server's signature; raises for a wrong password."""
+        try:
+            self._server.set_client_final(data.decode())
+            return str(self._server.get_server_final()).encode()
+        except (UnicodeDecodeError, ScramException) as error:
+            raise self._convert_error(error) from error
 
-def _text(data: bytes) -> str:
-    try:
-        return data.decode()
-    except UnicodeDecodeError as error:
-        raise ProtocolError("malformed SCRAM message") from error
-
-
-def _mac(key: bytes, data: bytes) -> bytes:
-    return hmac.digest(key, data, "sha256")
-
-
-def _base64(data: bytes) -> str:
-    return base64.b64encode(data).decode()
+    def _convert_error(self, error: Exception) -> StateError | ProtocolError:
+        match getattr(error, "server_error", None):
+            case ServerError.INVALID_PROOF:
+                return StateError(
+                    "28P01", f'password authentication failed for user "{self._user}"'
+                )
+            case ServerError.CHANNEL_BINDINGS_DONT_MATCH:
+                return StateError("28000", "SCRAM channel binding check failed")
+            case ServerError.SERVER_DOES_SUPPORT_CHANNEL_BINDING:
+                return StateError("28000", "SCRAM channel binding negotiation error")
+            case (
+                ServerError.CHANNEL_BINDING_NOT_SUPPORTED
+                | ServerError.UNSUPPORTED_CHANNEL_BINDING_TYPE
+            ):
+                return StateError(
+                    "0A000",
+                    "this type of channel binding is not supported here",
+                    remedy=f"use TLS and {BINDING_TYPE}, or connect with channel_binding=disable",
+                )
+        return ProtocolError("malformed SCRAM message")
 
 
 def _is_loopback(address: str) -> bool:
     try:
-        found = ipaddress.ip_address(address.partition("%")[0])
+        parsed = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:
         return False
-    mapped = getattr(found, "ipv4_mapped", None)
-    return (mapped or found).is_loopback
-
-
-_PROHIBITED = (
-    stringprep.in_table_c12, stringprep.in_table_c21_c22, stringprep.in_table_c3,
-    stringprep.in_table_c4, stringprep.in_table_c5, stringprep.in_table_c6,
-    stringprep.in_table_c7, stringprep.in_table_c8, stringprep.in_table_c9, stringprep.in_table_a1,
-)  # fmt: skip
-
-
-def _prepared(password: str) -> str:
-    """SASLprep; a password that it forbids is used as it is, as PostgreSQL does."""
-    kept = "".join(
-        " " if stringprep.in_table_c12(c) else c for c in password if not stringprep.in_table_b1(c)
-    )
-    text = unicodedata.normalize("NFKC", kept)
-    if not text or any(forbids(c) for c in text for forbids in _PROHIBITED):
-        return password
-    right = [stringprep.in_table_d1(c) for c in text]
-    if any(right) and not (
-        right[0] and right[-1] and not any(stringprep.in_table_d2(c) for c in text)
-    ):
-        return password
-    return text
+    mapped = getattr(parsed, "ipv4_mapped", None)
+    return (mapped or parsed).is_loopback

@@ -7,7 +7,7 @@ import ssl
 from collections.abc import Mapping
 
 from icestream.server import messages as m
-from icestream.server.auth import MECHANISM, Access, Exchange
+from icestream.server.auth import Access, ScramExchange
 from icestream.server.backend import Client, StateError
 from icestream.server.wire import Wire
 
@@ -34,7 +34,7 @@ async def enter(
     if unknown or first.version > m.PROTOCOL:
         wire.write(m.negotiate(unknown))
     client = _client(first.parameters, wire)
-    exchange = access.exchange(client.user, client.address)
+    exchange = access.start_exchange(client.user, client.address, wire.encrypted)
     if exchange and not await _authenticate(wire, exchange):
         return None
     wire.write(m.AUTHENTICATED)
@@ -69,22 +69,15 @@ def _options(text: str) -> dict[str, str]:
     return found
 
 
-async def _authenticate(wire: Wire, exchange: Exchange) -> bool:
+async def _authenticate(wire: Wire, exchange: ScramExchange) -> bool:
     """SCRAM; an error if the password is wrong, False if the client left."""
-    wire.write(m.sasl([MECHANISM]))
+    wire.write(m.sasl(exchange.mechanisms))
     if (answer := await _password(wire)) is None:
         return False
-    mechanism, data = m.sasl_initial(answer)
-    if mechanism != MECHANISM:
-        raise StateError(
-            "0A000",
-            f"the authentication mechanism {mechanism} is not supported",
-            remedy="connect with channel_binding=disable",
-        )
-    wire.write(m.sasl_continue(exchange.first(data)))
+    wire.write(m.sasl_continue(exchange.begin(*m.sasl_initial(answer))))
     if (answer := await _password(wire)) is None:
         return False
-    wire.write(m.sasl_final(exchange.final(answer.data)))
+    wire.write(m.sasl_final(exchange.finish(answer.data)))
     return True
 
 

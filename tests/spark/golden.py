@@ -1,4 +1,4 @@
-"""The golden queries: the tables they read, and what binds them. Tests with and without Spark use them."""
+"""The queries of queries.sql, whose rows tests compare with PostgreSQL's: the tables they read, and what binds them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The cases of tests/slt through the engine's own server: the rows and errors are those of PostgreSQL."""
+"""The cases of tests/slt through the engine's own server: the rows and errors are those of PostgreSQL.
+
+Histories are split into three epochs; `tests/unit/plan/test_histories.py` has them in one, too.
+"""
 
 from __future__ import annotations
 
@@ -28,5 +31,5 @@ def url(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterat
 
 @pytest.mark.parametrize("name", FILES)
 def test_cases(name: str, url: str, capsys: pytest.CaptureFixture[str]) -> None:
-    failed = main(["--url", url, "--keep-going", str(FILES[name])])
+    failed = main(["--url", url, "--epochs", "3", "--keep-going", str(FILES[name])])
     assert not failed, capsys.readouterr().out

@@ -231,3 +231,22 @@ def test_links_lead_somewhere(page: Path) -> None:
         assert found.exists(), f"{name(page)} links to {target}"
         if anchor:
             assert anchor in anchors(found), f"{name(page)} links to {target}"
+
+
+# -- files that exist --------------------------------------------------------------------------------
+
+FILE_NAME = re.compile(r"`((?:[\w.-]+/)+[\w.-]*|[\w.-]+\.(?:py|md|toml|lock|yaml))`")
+
+
+@pytest.mark.parametrize("page", ["ARCHITECTURE.md", "CONTRIBUTING.md"])
+def test_files_that_guides_name_exist(page: str) -> None:
+    named = set(FILE_NAME.findall((ROOT / page).read_text()))
+    assert len(named) > 15
+    missing = [
+        file
+        for file in named
+        if not (ROOT / file).exists()
+        and not (ROOT / "icestream" / file).exists()
+        and ("/" in file or not any((ROOT / "icestream").rglob(file)))
+    ]
+    assert not missing

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from icestream.dev.slt.parser import read
-from icestream.dev.slt.records import Let, Query, Sql, Statement
+from icestream.dev.slt.records import History, Let, Query, Record, Sql, Statement
 from icestream.dev.slt.substitution import substitute
 from icestream.errors import NotSupportedError, SqlError
 from icestream.plan.assignment import Target, bind_assigned
@@ -67,10 +68,18 @@ class Names:
                 self.relations[new] = self.relations.pop(name.name)
 
 
+def all_records(file: Path) -> Iterator[Record]:
+    """The records of a file, with those of its histories."""
+    for record in read(file):
+        yield from (
+            (*record.statements, *record.queries) if isinstance(record, History) else (record,)
+        )
+
+
 @pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(ROOT)))
 def test_the_dialect(file: Path) -> None:
     names, wrong = Names(), []
-    for record in read(file):
+    for record in all_records(file):
         fails = isinstance(record, Statement | Query) and record.error is not None
         if not isinstance(record, Sql) or fails or any(c.only for c in record.conditions):
             continue
@@ -88,5 +97,5 @@ def test_the_dialect(file: Path) -> None:
 
 
 def test_there_are_many() -> None:
-    records = [record for file in FILES for record in read(file)]
+    records = [record for file in FILES for record in all_records(file)]
     assert sum(isinstance(record, Statement | Query | Let) for record in records) > 800

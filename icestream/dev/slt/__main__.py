@@ -29,8 +29,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         # All of it is parsed before anything is run.
         scripts = [tuple(read(file)) for path in args.files for file in _files(path)]
         for records in scripts:
-            variables = VARIABLES.get(args.dialect)
-            with Runner(lambda: PostgresDatabase(args.url), labels, variables) as runner:
+            with Runner(
+                lambda: PostgresDatabase(args.url),
+                labels,
+                VARIABLES.get(args.dialect),
+                epochs=args.epochs,
+                flush=None if args.dialect == "postgres" else "FLUSH",
+            ) as runner:
                 outcomes = []
                 for outcome in runner.run(records):
                     outcomes.append(outcome)
@@ -67,6 +72,7 @@ def _arguments() -> argparse.ArgumentParser:
     parser.add_argument("--url", default=DEFAULT_URL, help="the server (default: %(default)s)")
     parser.add_argument("--dialect", default="icestream", help="a label that skipif and onlyif know (default: %(default)s)")  # fmt: skip
     parser.add_argument("--label", action="append", default=[], help="one more such label")
+    parser.add_argument("--epochs", type=int, default=1, help="split each history into so many epochs (default: %(default)s)")  # fmt: skip
     parser.add_argument("--keep-going", action="store_true", help="do not stop at the first failure")  # fmt: skip
     parser.add_argument("--override", "--complete", action="store_true", help="write what queries give into the files")  # fmt: skip
     return parser

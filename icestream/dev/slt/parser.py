@@ -14,6 +14,7 @@ from icestream.dev.slt.records import (
     Control,
     ExpectedError,
     Halt,
+    History,
     Include,
     Let,
     Query,
@@ -127,6 +128,8 @@ class _Parser:
                 return Include(*here, pattern)
             case ["sleep", duration]:
                 return Sleep(*here, self._duration(duration))
+            case ["history", "begin"]:
+                return self._history()
             case ["halt"]:
                 return Halt(*here)
             case ["subtest", *_]:
@@ -184,6 +187,35 @@ class _Parser:
                 raise self._error(f"{name!r} is no name of a variable")
         sql = sql.strip() or self._body()[0]
         return Let(self._place, self._conditions, sql, self._connection, variables)
+
+    def _history(self) -> History:
+        """The records up to `history end`."""
+        begin, conditions = self._place, self._conditions
+        self._conditions = ()
+        statements: list[Statement] = []
+        queries: list[Query] = []
+        for line in iter(self._next_record_line, "history end"):
+            match self._record(line.split()):
+                case Statement() as statement:
+                    statements.append(statement)
+                case Query() as query:
+                    queries.append(query)
+                case None:
+                    continue
+                case _:
+                    raise self._error("a history has statements and queries alone")
+            self._conditions, self._connection = (), "default"
+        return History(begin, conditions, tuple(statements), tuple(queries))
+
+    def _next_record_line(self) -> str:
+        """The next line that begins a record; an error at the end of the text."""
+        while self._next < len(self._lines):
+            line = self._lines[self._next]
+            self._next += 1
+            self._place = Place(self._file, self._next, 1, line)
+            if line.strip() and not line.startswith("#"):
+                return " ".join(line.split())
+        raise self._error("history begin without history end")
 
     # parts of a record
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Literal
 
 from icestream.errors import Place
@@ -102,6 +103,19 @@ class Let(Sql):
     """let a, b: the values of the one row of a query, under names."""
 
     names: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class History(Record):
+    """history begin … history end: statements that are split into epochs, and queries that hold after each epoch."""
+
+    statements: tuple[Statement, ...]
+    queries: tuple[Query, ...]
+
+    def split(self, epochs: int) -> list[tuple[Statement, ...]]:
+        """The statements in that many parts of about the same length."""
+        ends = [len(self.statements) * n // epochs for n in range(epochs + 1)]
+        return [self.statements[a:b] for a, b in pairwise(ends)]
 
 
 @dataclass(frozen=True)

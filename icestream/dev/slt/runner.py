@@ -21,9 +21,11 @@ from icestream.dev.slt.parser import DELIMITER
 from icestream.dev.slt.records import (
     Control,
     Halt,
+    History,
     Let,
     Query,
     Record,
+    Retry,
     Sleep,
     Sql,
     Statement,
@@ -58,7 +60,8 @@ class Runner:
     """Runs the records of one file; a context that ends its sessions.
 
     `connect` opens a session: the first, and one for each name that a `connection` record gives. `labels` are what skipif
-    and onlyif ask for; `variables` are there beside the environment's.
+    and onlyif ask for; `variables` are there beside the environment's. A history is split into so many `epochs`: each is one
+    transaction, and `flush` is what makes views show it.
     """
 
     def __init__(
@@ -66,10 +69,15 @@ class Runner:
         connect: Callable[[], Database],
         labels: Iterable[str] = (),
         variables: Mapping[str, str] | None = None,
+        *,
+        epochs: int = 1,
+        flush: str | None = None,
     ) -> None:
         self._connect = connect
         self._labels = frozenset(labels)
         self._variables = dict(variables or {})
+        self._epochs = epochs
+        self._flush = flush
         self._sessions: dict[str, Database] = {}
         self._folder: tempfile.TemporaryDirectory[str] | None = None
         self._controls = {"sortmode": "nosort", "resultmode": "rowwise", "substitution": "off", "hash-threshold": "0"}  # fmt: skip
@@ -91,12 +99,22 @@ class Runner:
                 yield Outcome(record, skipped=True) if skipped else self._outcome(record)
             elif skipped:
                 continue
+            elif isinstance(record, History):
+                yield from self._run_history(record)
             elif isinstance(record, Control):
                 self._controls[record.what] = record.value
             elif isinstance(record, Sleep):
                 time.sleep(record.seconds)
             elif isinstance(record, Halt):
                 return
+
+    def _run_history(self, history: History) -> Iterator[Outcome]:
+        """One transaction for each epoch, and after it the queries that always hold."""
+        for part in history.split(self._epochs):
+            yield from self.run((_bare(history, "BEGIN"), *part, _bare(history, "COMMIT")))
+            if self._flush:
+                yield self._outcome(_bare(history, self._flush))
+            yield from self.run(history.queries)
 
     def _outcome(self, record: Sql | System) -> Outcome:
         if not isinstance(record, Sql):
@@ -187,6 +205,11 @@ class Runner:
             told = [line for line in diff if not line.startswith("@@")]
             raise _Mismatch("\n".join(["- expected, + actual", *told]), tuple(lines))
         return tuple(lines)
+
+
+def _bare(record: Record, sql: str) -> Statement:
+    """A statement that stands at the place of another record."""
+    return Statement(record.place, (), sql, "default", None, None, Retry())
 
 
 def _same(expected: list[str], actual: list[str]) -> bool:

@@ -21,6 +21,7 @@ from icestream.dev.slt.records import (
     Control,
     ExpectedError,
     Halt,
+    History,
     Include,
     Let,
     Query,
@@ -209,6 +210,61 @@ def test_system_records_are_known() -> None:
     assert isinstance(third, Statement)
 
 
+HISTORY = """statement ok
+create table h (n int)
+
+history begin
+
+# after every epoch
+query I
+select count(*) >= 1 from h
+----
+t
+
+statement ok
+insert into h values (1)
+
+onlyif other
+statement ok
+nonsense
+
+statement ok
+insert into h values (2)
+
+statement ok
+insert into h values (3)
+
+history   end
+
+query I
+select sum(n) from h
+----
+6
+"""
+
+
+def test_histories() -> None:
+    _, history, last = parse(HISTORY)
+    assert isinstance(history, History)
+    assert isinstance(last, Query)
+    assert [len(part) for part in history.split(3)] == [1, 1, 2]
+    assert sum(history.split(2), ()) == history.statements
+    assert [q.results for q in history.queries] == [("t",)]
+    assert history.statements[1].conditions == (Condition(True, "other"),)
+    assert history.place.line == 4
+
+
+def test_a_history_is_split_into_transactions(duck: Callable[[], DuckDatabase]) -> None:
+    with Runner(duck, epochs=3, flush="CHECKPOINT") as runner:
+        outcomes = list(runner.run(parse(HISTORY)))
+    assert failures(outcomes) == []
+    sent = [o.record.sql.split()[0] for o in outcomes if isinstance(o.record, Statement)]
+    one = ["BEGIN", "insert", "COMMIT", "CHECKPOINT"]
+    skipped = ["BEGIN", "nonsense", "COMMIT", "CHECKPOINT"]
+    assert sent == ["create", *one, *skipped, "BEGIN", "insert", *one[1:]]
+    assert sum(o.skipped for o in outcomes) == 1
+
+
 def test_odd_spacing() -> None:
     text = "\n\n\t statement   ok \nselect 1\n   \nfrom t\n\n\n  # a comment\n query\tI  rowsort \nselect 2\n---- \n 2 \n"
     first, second = parse(text)
@@ -251,6 +307,9 @@ def test_lines_may_end_as_on_windows() -> None:
         ("let\nselect 1", "no name of a variable"),
         ("let 1a\nselect 1", "'1a' is no name"),
         ("include a b", "unknown record"),
+        ("history begin\nstatement ok\nx\n", "history begin without history end"),
+        ("history begin\nsleep 1s\nhistory end", "statements and queries alone"),
+        ("history end", "unknown record"),
         ("connection a", "no record comes after it"),
         ("skipif a\n", "no record comes after it"),
     ],

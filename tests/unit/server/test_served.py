@@ -17,7 +17,7 @@ from icestream.engine import Engine
 from icestream.observe.serving import Serving, announced, withdraw
 from icestream.observe.serving import announce as write
 from icestream.runtime.lock import served
-from icestream.server.auth import Access, Verifier
+from icestream.server.auth import Access, derive_keys
 from icestream.server.listener import Listener
 from icestream.server.service import Service
 
@@ -28,7 +28,7 @@ VIEW = "CREATE VIEW pairs AS SELECT * FROM (VALUES (1, 'a'), (2, NULL)) AS t (id
 def home(tmp_path: Path) -> Iterator[Home]:
     """A home that is served in this process, with a password."""
     home = Home.at(tmp_path / "home")
-    access = Access({"root": Verifier.of("secret")})
+    access = Access({"root": derive_keys("secret")})
     args = argparse.Namespace(user="root", tls_cert=None)
     with Engine(home) as engine, Listener(Service(engine), port=0, access=access) as listener:
         engine.execute(VIEW)
