@@ -36,6 +36,7 @@ from icestream.engine import Engine
 from icestream.functions.function import Function
 from icestream.functions.registry import THEMES
 from icestream.functions.trees import ALIASES
+from icestream.plan.derivation import RULES
 from icestream.sql.options import OptionSpec, Spec
 from icestream.types import Type, stored_spark_type
 
@@ -70,6 +71,7 @@ def sections() -> dict[str, Callable[[], str]]:
         "functions": functions,
         "types": types,
         "packages": packages,
+        "delta rules": delta_rules,
         "later": later,
         "fault matrix": fault_matrix,
     }
@@ -193,6 +195,13 @@ WITH (
 """,
 }
 """Statements over the shop whose plans a page shows."""
+
+
+def delta_rules() -> str:
+    """The delta rules by their names in EXPLAIN."""
+    width = max(len(rule.name) for rule in RULES) + 3
+    lines = (f"{rule.name:{width}}{rule.formula}" for rule in RULES)
+    return "```text\n" + "\n".join(lines) + "\n```"
 
 
 def explained(statement: str) -> str:

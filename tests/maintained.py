@@ -12,17 +12,19 @@ import duckdb
 import pyarrow as pa
 
 from icestream.functions.expressions import ColumnRef
+from icestream.plan.derivation import Face, face
 from icestream.plan.linear import relations_read
 from icestream.plan.logical import Filter, Item, Lookup, Node, OutColumn, Scan, walk
-from icestream.plan.maintain import STILL, WEIGHT, State, Times, face, weighted
+from icestream.plan.maintain import STILL, WEIGHT, State, Times, weighted
 from icestream.plan.split import closed, stages
-from icestream.plan.stages import Facts, Stage, is_final
-from icestream.plan.watermarks import Closing
+from icestream.plan.stages import Facts, Stage
+from icestream.plan.watermarks import Closing, is_final
 from icestream.types import arrow_type
 from tests.duck import bag, connect, duck_type, quoted, render_duckdb
+from tests.explained import ExplainedStage
 
 Row = tuple[Any, ...]
-FACES = ("old", "new", "delta")
+FACES: tuple[Face, ...] = ("old", "new", "delta")
 
 
 class Lake:
@@ -68,7 +70,7 @@ class Lake:
         self.run(f"SELECT setseed({random.Random(f'{self.seed} {salt}').random()})").fetchall()
         return self.keep(f"SELECT * FROM {table} ORDER BY random()")
 
-    def table(self, relation: str, which: str = "new") -> str:
+    def table(self, relation: str, which: Face = "new") -> str:
         return self.tables[face(relation, which)]
 
     def name(self, relation: str, columns: Sequence[str]) -> None:
@@ -76,7 +78,7 @@ class Lake:
         listed = ", ".join(map(quoted, columns))
         self.run(f"CREATE OR REPLACE VIEW {quoted(relation)} AS SELECT {listed} FROM {self.table(relation)}")  # fmt: skip
 
-    def count(self, relation: str, which: str = "new") -> int:
+    def count(self, relation: str, which: Face = "new") -> int:
         return self.rows[self.table(relation, which)]
 
     def state(self, relation: str) -> State:
@@ -137,6 +139,7 @@ class View:
     times: Times = STILL
     epoch: int = 0
     stages: tuple[Stage, ...] = field(init=False)
+    explained: dict[int, ExplainedStage] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.closing is None:
@@ -162,7 +165,11 @@ class View:
         lake = self.lake
         states = {r: self.state(r) for r in stage.reads}
         states[stage.relation] = State(False, not lake.count(stage.relation))
-        plan = stage.changes(states, first=self.fresh, times=self.times)
+        derived = stage.derive_changes(states, first=self.fresh, times=self.times)
+        if id(stage) not in self.explained:
+            self.explained[id(stage)] = ExplainedStage(stage)
+        self.explained[id(stage)].check(derived, states)
+        plan = derived.plan
         delta = f"SELECT * FROM {lake.table(stage.relation, 'delta')} WHERE FALSE"
         if plan is not None:
             assert [c.name for c in plan.columns] == [*(c.name for c in stage.columns), WEIGHT]

@@ -1,10 +1,11 @@
-"""Queries → plans: what a query means, as a tree of relational nodes over stored relations. No Spark, no JVM.
+"""Queries → plans → the changes of a view in an epoch. No Spark, no JVM.
 
-    logical   the nodes                       query    a parsed query → nodes (`bind_query`)
-    spark     nodes → one Spark SQL text      linear   can a plan run on a delta alone, and if not, why
-    explain   nodes → an indented tree        rewrite  expressions and plans with parts replaced
-
-Behind `query`: `scope` says what a name means; `tables`, `joins` and `table_functions` bind FROM, `select` one SELECT,
-`grouping` GROUP BY, `limits` LIMIT; `subqueries` and `decorrelate` turn the queries inside expressions into joins;
-`naming` knows what PostgreSQL calls a column without a name, `tidy` removes what nobody reads.
+logical      `logical` has the nodes, `rewrite` replaces parts of plans, `calls` writes expressions, `tidy` removes unused columns.
+bind         `query` turns a parsed query into nodes (`bind_query`). `scope` resolves names; `tables`, `joins` and `table_functions`
+             bind FROM, `select` one SELECT, `grouping` GROUP BY, `limits` LIMIT; `subqueries` and `decorrelate` turn subqueries into joins.
+incremental  `normal` brings a plan into normal form, `split` and `cut` cut it into the stages of a view (`stages`, `group_stage`),
+             `maintain` has the delta rules of nodes. A rule returns a `derivation`: its name, the delta plan, and what that reads.
+             `accumulate` says how aggregates are merged, `keys` what tells rows apart, `watermarks` when rows are final.
+render       `spark` and `duckdb` write a plan as SQL.
+explain      `explain` prints a plan, `explain_stages` the stages of a view with the derivations of their changes.
 """

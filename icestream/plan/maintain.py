@@ -1,28 +1,37 @@
 """The delta rules: how much a relation changes when those it reads do.
 
-A plan in normal form (see `plan.normal`) is differentiated node by node. What comes out is a plan again, over three
+A plan in normal form (see `plan.normal`) is differentiated node by node. The result is a plan again, over three
 faces of each stored relation R: `R@old` and `R@new`, its content before and after the epoch, and `R@delta`, the rows that
 came (weight +1) and went (weight -1). All content is read through `Lookup`s that ask for the keys of a delta only, as
-far as those can be pushed down; reading more than asked is never wrong, because the joins above leave it out.
+far as those can be pushed down. A look-up may return more than was asked for: the joins above drop the rest.
 
-    linear      Δf(R) = f(ΔR)
-    bilinear    Δ(R ⋈ S) = ΔR ⋈ S@old + R@new ⋈ ΔS
-    by row      Δ(R ⟕ S) = ΔR ⟕ S@old + (A ⟕ S@new) - (A ⟕ S@old), A the rows of R@new that ΔS matches; semi and anti joins alike
-    by key      Δf(R) = f(R@new|K) - f(R@old|K), K the partitions of ΔR
-    clock       Δσ(R) = σ'(ΔR) + (σ' - σ)(R@old), σ and σ' a condition on the time before and now
+Each rule returns a `Derivation`; `plan.derivation` lists the rules with their formulas.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal as Choice
 
 from icestream import types as t
 from icestream.functions.equality import has_variants
 from icestream.functions.expressions import Call, Cast, ColumnRef, Expr, Literal
-from icestream.plan.calls import both, call
-from icestream.plan.linear import moving_in
+from icestream.plan.calls import both, call, whole
+from icestream.plan.derivation import (
+    BILINEAR,
+    BY_KEY,
+    BY_ROW,
+    CLOCK,
+    CONSTANT,
+    DELTA,
+    LINEAR,
+    RECOMPUTED,
+    TEMPORAL,
+    Derivation,
+    face,
+)
+from icestream.plan.linear import moving_in, relations_read
 from icestream.plan.logical import (
     Aggregate,
     Expand,
@@ -39,13 +48,21 @@ from icestream.plan.logical import (
     Values,
     Window,
     WindowTable,
+    walk,
 )
+from icestream.plan.normal import MADE
 from icestream.plan.rewrite import conjuncts, kept, refs, transform
+from icestream.plan.watermarks import Closing, is_final
 
 WEIGHT = "_icestream_weight"
 """The column of a delta that says whether a row comes (1) or goes (-1)."""
 
 When = Choice["old", "new"]
+
+_NEW_AND_OLD: tuple[tuple[When, int], ...] = (("new", 1), ("old", -1))
+
+TIME = f"{MADE}time"
+"""The column by which deletes of final rows are recognized in the delta of a trimmed table."""
 
 
 @dataclass(frozen=True)
@@ -64,11 +81,6 @@ class Times:
 STILL = Times()
 
 
-def face(relation: str, which: str) -> str:
-    """The name under which a plan reads a relation's `old` or `new` content, or its `delta`."""
-    return f"{relation}@{which}"
-
-
 @dataclass(frozen=True)
 class State:
     """What an epoch does to a relation that a plan reads."""
@@ -84,59 +96,75 @@ def weighted(columns: Sequence[OutColumn]) -> tuple[OutColumn, ...]:
 
 
 class Rules:
-    """The rules for one epoch. `first`: the plan has given nothing yet, so that its constant rows come now."""
+    """The rules for one epoch.
+
+    `first`: the plan has given nothing yet, so its constant rows come now. `trims`: the tables that delete final rows,
+    with the column of the time. `whole`: the relations that cannot be looked up by keys.
+    """
 
     def __init__(
-        self, states: Mapping[str, State], first: bool = False, times: Times = STILL
+        self,
+        states: Mapping[str, State],
+        first: bool = False,
+        times: Times = STILL,
+        trims: Mapping[str, tuple[ColumnRef, Closing]] | None = None,
+        whole: Collection[str] = (),
     ) -> None:
         self.states = states
         self.first = first
         self.times = times
+        self.trims = trims or {}
+        self.whole = whole
 
     # -- what changes -------------------------------------------------------------------------------
 
-    def delta(self, node: Node) -> Node | None:
-        """The changes of a plan's rows: its columns and the weight. None: nothing it reads has changed.
-
-        The rows are not netted: one that comes and goes in the same epoch may be there twice.
-        """
+    def derive(self, node: Node) -> Derivation:
+        """The changes of a plan's rows. They are not netted: a row that comes and goes in the epoch may be there twice."""
         match node:
-            case Scan(relation=relation, items=items):
-                if not self.states[relation].changed:
-                    return None
-                weight = Item(WEIGHT, ColumnRef(t.INTEGER, WEIGHT))
-                return Scan(face(relation, "delta"), node.name, (*items, weight))
+            case Scan():
+                return self._delta(node)
             case Values():
-                return weighed(node, 1) if self.first else None
+                return Derivation(CONSTANT, node, weighed(node, 1) if self.first else None)
             case Filter() if moving_in(node.condition):
                 return self._clock(node)
-            case Filter(input=below):
-                found = self.delta(below)
-                return None if found is None else Filter(found, node.condition)
-            case Project(input=below, items=items):
-                found = self.delta(below)
-                return None if found is None else Project(found, (*items, _weight()))
-            case Unnest() | WindowTable() | Expand():
-                found = self.delta(node.inputs[0])
-                return None if found is None else _last(node.with_inputs([found]), node)
+            case Filter() | Project() | Unnest() | WindowTable() | Expand():
+                below = self.derive(node.inputs[0])
+                return Derivation(LINEAR, node, _over(node, below.plan), (below,))
             case SetOperation(kind="union", all=True):
-                return self._union(node)
+                branches = tuple(self.derive(b) for b in node.branches)
+                found = [b.plan for b in branches if b.plan is not None]
+                return Derivation(LINEAR, node, together(found, weighted(node.outputs)), branches)
             case Join(temporal=True):
-                found = self.delta(node.left)
-                return None if found is None else self._beside(node, found, "new")
+                return self._temporal(node)
             case Join(kind="inner"):
-                return self._inner(node)
+                return self._bilinear(node)
             case Join():
                 return self._by_row(node)
             case Window():
                 return self._by_key(node)
         raise AssertionError(f"{type(node).__name__} is not in normal form")
 
-    def _clock(self, node: Filter) -> Node | None:
-        news = self.delta(node.input)
-        terms: list[Node] = [] if news is None else [Filter(news, node.condition)]
+    def _delta(self, node: Scan) -> Derivation:
+        if not self.states[node.relation].changed:
+            return Derivation(DELTA, node, None)
+        changes = Scan(face(node.relation, "delta"), node.name, (*node.items, _weight()))
+        if self.times.shown is None or node.relation not in self.trims:
+            return Derivation(DELTA, node, changes, content=(changes,))
+        time, trim = self.trims[node.relation]
+        with_time = replace(changes, items=(*changes.items, Item(TIME, time)))
+        final = is_final(replace(trim, column=TIME), with_time, self.times.shown)
+        came = call(">", ColumnRef(t.INTEGER, WEIGHT), whole(0, t.INTEGER))
+        seen = call("or", came, call("is distinct from", final, Literal(t.BOOLEAN, True)))
+        plan = Project(Filter(with_time, seen), kept(changes))
+        return Derivation(DELTA, node, plan, content=(plan,), detail="without trim deletes")
+
+    def _clock(self, node: Filter) -> Derivation:
+        below = self.derive(node.input)
+        terms: list[Node] = [] if below.plan is None else [Filter(below.plan, node.condition)]
+        content: tuple[Node, ...] = ()
         if self.times.before is not None:
             there = self.at(node.input, "old")
+            content = (there,)
             moving = [x for x in conjuncts(node.condition) if moving_in(x)]
             still = [x for x in conjuncts(node.condition) if not moving_in(x)]
             now, then = both(moving), both(at_moment(x, self.times.before) for x in moving)
@@ -146,57 +174,72 @@ class Rules:
                 turned = both([*still, holds, _is_not(no_longer, moving)])
                 assert turned is not None
                 terms.append(weighed(Filter(there, turned), weight))
-        return together([x for x in terms if not _is_empty(x)], weighted(node.columns))
+        return Derivation(CLOCK, node, _sum(terms, node), (below,), content)
 
-    def _union(self, node: SetOperation) -> Node | None:
-        found = [d for b in node.branches if (d := self.delta(b)) is not None]
-        return together(found, weighted(node.outputs))
+    def _temporal(self, node: Join) -> Derivation:
+        left = self.derive(node.left)
+        if left.plan is None:
+            return Derivation(TEMPORAL, node, None, (left,))
+        right = self._partners(node, left.plan, "new")
+        return Derivation(TEMPORAL, node, _joined(node, left.plan, right), (left,), (right,))
 
-    def _inner(self, node: Join) -> Node | None:
-        left, right = self.delta(node.left), self.delta(node.right)
+    def _bilinear(self, node: Join) -> Derivation:
+        left, right = self.derive(node.left), self.derive(node.right)
         terms: list[Node] = []
-        if left is not None:
-            terms.append(self._beside(node, left, "old"))
-        if right is not None:
+        content: list[Node] = []
+        if left.plan is not None:
+            theirs = self._partners(node, left.plan, "old")
+            content.append(theirs)
+            terms.append(_joined(node, left.plan, theirs))
+        if right.plan is not None:
             pairs = equal_columns(node)
-            keys = keys_of(right, [r for _, r in pairs])
+            keys = keys_of(right.plan, [r for _, r in pairs])
             mine = self.within(node.left, "new", [n for n, _ in pairs], keys)
-            terms.append(_last(Join("inner", mine, right, node.condition), node))
-        return together([x for x in terms if not _is_empty(x)], weighted(node.columns))
+            content.append(mine)
+            terms.append(_last(Join("inner", mine, right.plan, node.condition), node))
+        return Derivation(BILINEAR, node, _sum(terms, node), (left, right), tuple(content))
 
-    def _beside(self, node: Join, left: Node, when: When) -> Node:
-        """Changes of the left side, joined with what the right one holds."""
+    def _partners(self, node: Join, left: Node, when: When) -> Node:
+        """What the right side holds for changes of the left one."""
         pairs = equal_columns(node)
         keys = keys_of(left, [n for n, _ in pairs])
-        right = self.within(node.right, when, [n for _, n in pairs], keys)
-        return _last(Join(node.kind, left, right, node.condition), node)
+        return self.within(node.right, when, [n for _, n in pairs], keys)
 
-    def _by_row(self, node: Join) -> Node | None:
-        left, right = self.delta(node.left), self.delta(node.right)
+    def _by_row(self, node: Join) -> Derivation:
+        left, right = self.derive(node.left), self.derive(node.right)
         terms: list[Node] = []
-        if left is not None:
-            terms.append(self._beside(node, left, "old"))
-        if right is not None:
+        content: list[Node] = []
+        if left.plan is not None:
+            theirs = self._partners(node, left.plan, "old")
+            content.append(theirs)
+            terms.append(_joined(node, left.plan, theirs))
+        if right.plan is not None:
             pairs = equal_columns(node)
-            keys = keys_of(right, [r for _, r in pairs])
+            keys = keys_of(right.plan, [r for _, r in pairs])
             mine = self.within(node.left, "new", [n for n, _ in pairs], keys)
-            touched = Join("semi", mine, right, node.condition)
-            for when, weight in (("new", 1), ("old", -1)):
-                theirs = self.within(node.right, when, [n for _, n in pairs], keys)  # type: ignore[arg-type]
+            content.append(mine)
+            touched = Join("semi", mine, right.plan, node.condition)
+            for when, weight in _NEW_AND_OLD:
+                theirs = self.within(node.right, when, [n for _, n in pairs], keys)
+                content.append(theirs)
                 terms.append(weighed(Join(node.kind, touched, theirs, node.condition), weight))
-        return together([x for x in terms if not _is_empty(x)], weighted(node.columns))
+        return Derivation(BY_ROW, node, _sum(terms, node), (left, right), tuple(content))
 
-    def _by_key(self, node: Window) -> Node | None:
-        changes = self.delta(node.input)
-        if changes is None:
-            return None
+    def _by_key(self, node: Window) -> Derivation:
         names = [e.name for e in node.partition_by if isinstance(e, ColumnRef)]
-        keys = keys_of(changes, names)
+        changes = self.derive(node.input)
+        keyed = any(isinstance(n, Lookup) for n in walk(keyed_content(node.input, names)))
+        rule, inputs = (BY_KEY, (changes,)) if keyed else (RECOMPUTED, ())
+        if changes.plan is None:
+            return Derivation(rule, node, None, inputs)
+        keys = keys_of(changes.plan, names)
         terms: list[Node] = []
-        for when, weight in (("new", 1), ("old", -1)):
-            below = self.within(node.input, when, names, keys)  # type: ignore[arg-type]
+        content: list[Node] = []
+        for when, weight in _NEW_AND_OLD:
+            below = self.within(node.input, when, names, keys)
+            content.append(below)
             terms.append(weighed(replace(node, input=below), weight))
-        return together([x for x in terms if not _is_empty(x)], weighted(node.columns))
+        return Derivation(rule, node, _sum(terms, node), inputs, tuple(content))
 
     # -- what is there --------------------------------------------------------------------------------
 
@@ -248,7 +291,7 @@ class Rules:
         if state.empty:  # all there is has come now
             return replace(node, relation=face(node.relation, "delta"))
         which = face(node.relation, when if state.changed else "new")
-        if keys is None:
+        if keys is None or node.relation in self.whole:
             return replace(node, relation=which)
         stored = {i.name: _column(i.expr) for i in node.items}
         columns = [stored[n] for n in on]
@@ -276,6 +319,13 @@ class Rules:
             left = self.within(node.left, when, [n for n, _ in pairs], further)
             return node.with_inputs([left, right])
         return node.with_inputs([self.within(i, when, (), None) for i in node.inputs])
+
+
+def keyed_content(node: Node, names: Sequence[str]) -> Node:
+    """How the rows of a plan are read by keys of those columns, whatever has changed: by look-ups where keys get that far."""
+    states = {r: State(True) for r in relations_read(node)}
+    keys = Values((), tuple(OutColumn(f"{MADE}k{i}", t.INTEGER) for i in range(len(names))))
+    return Rules(states).within(node, "new", names, keys)
 
 
 def _is_not(expr: Expr, moving: Sequence[Expr]) -> Expr:
@@ -390,6 +440,25 @@ def _weight() -> Item:
 def weighed(node: Node, weight: int) -> Node:
     """Rows that all come, or all go."""
     return Project(node, (*kept(node), Item(WEIGHT, Literal(t.INTEGER, weight))))
+
+
+def _over(node: Node, changes: Node | None) -> Node | None:
+    """A node of one input, over changes of that."""
+    if changes is None:
+        return None
+    if isinstance(node, Project):
+        return Project(changes, (*node.items, _weight()))
+    return _last(node.with_inputs([changes]), node)
+
+
+def _joined(node: Join, left: Node, right: Node) -> Node:
+    """A join of changes of the left side with content of the right one."""
+    return _last(Join(node.kind, left, right, node.condition), node)
+
+
+def _sum(terms: Sequence[Node], node: Node) -> Node | None:
+    """The changes of a node: the terms that may give rows."""
+    return together([x for x in terms if not _is_empty(x)], weighted(node.columns))
 
 
 def _last(node: Node, like: Node) -> Node:

@@ -24,6 +24,7 @@ from icestream.plan.cut import (
     scan_of,
     size_of,
 )
+from icestream.plan.group_stage import Groups
 from icestream.plan.keys import Key
 from icestream.plan.linear import moving_in, relations_read
 from icestream.plan.logical import (
@@ -44,7 +45,7 @@ from icestream.plan.logical import (
     WindowTable,
     walk,
 )
-from icestream.plan.maintain import Rules, State, equal_columns
+from icestream.plan.maintain import equal_columns, keyed_content
 from icestream.plan.normal import MADE, has_total_order, is_settled, normal
 from icestream.plan.rewrite import canonical, conjuncts, kept
 from icestream.plan.stages import (
@@ -52,7 +53,6 @@ from icestream.plan.stages import (
     Best,
     Closed,
     Facts,
-    Groups,
     Known,
     Partitions,
     Rows,
@@ -390,12 +390,8 @@ class _Splitter:
         names = [g.expr.name for g in groups if isinstance(g.expr, ColumnRef)]
         if not names:
             return True
-        states = {r: State(True) for r in relations_read(node)}
-        keys = Values((), tuple(OutColumn(f"{MADE}k{i}", t.INTEGER) for i in range(len(names))))
-        found = Rules(states).within(node, "new", names, keys)
-        return any(isinstance(n, Lookup) for n in walk(found)) and not any(
-            isinstance(n, Scan) for n in walk(found)
-        )
+        kinds = {type(n) for n in walk(keyed_content(node, names))}
+        return Lookup in kinds and Scan not in kinds
 
     # -- the best ---------------------------------------------------------------------------------
 

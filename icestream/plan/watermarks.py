@@ -7,6 +7,7 @@ are there. Where several relations have one, the bound holds for the least of th
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -44,9 +45,11 @@ from icestream.plan.logical import (
     Window,
     WindowTable,
 )
-from icestream.plan.rewrite import conjuncts
+from icestream.plan.rewrite import conjuncts, refs, transform
 from icestream.plan.sessions import session_of
 from icestream.plan.table_functions import micros
+from icestream.plan.text import text
+from icestream.types import quote
 
 WATERMARK = "_icestream_watermark"
 """The column that stands for the watermark in a bound."""
@@ -71,6 +74,10 @@ class Closing:
     derived: bool = field(default=False, compare=False)
     """Whether the column is made of one of its group such that it may say so later, but never earlier."""
 
+    def __str__(self) -> str:
+        relation = "<=" if self.inclusive else "<"
+        return f"{quote(self.column)} {relation} the watermark ({text(self.bound)})"
+
 
 Closings = dict[str, Closing]
 Marks = Mapping[str, str | Closings]
@@ -85,6 +92,23 @@ def closing(node: Node, marks: Marks) -> Closing | None:
     """
     found = closings(node, marks).values()
     return min(found, key=lambda c: (not c.inclusive, _size(c.bound)), default=None)
+
+
+def is_final(closing: Closing, node: Node, mark: int) -> Expr:
+    """Whether a row of a node is final once the watermark is there (microseconds since 1970)."""
+    (column,) = [r for r in refs(node) if r.name == closing.column]
+    bound = transform(
+        closing.bound,
+        lambda e: _moment(mark, e.type) if e == ColumnRef(e.type, WATERMARK) else None,
+    )
+    return call("<=" if closing.inclusive else "<", column, bound)
+
+
+def _moment(micros: int, type: t.Type) -> Expr:
+    """A time as a constant."""
+    at = dt.datetime(1970, 1, 1, tzinfo=dt.UTC) + dt.timedelta(microseconds=micros)
+    shown = at.strftime("%Y-%m-%d %H:%M:%S.%f") + ("+00:00" if type == t.TIMESTAMPTZ else "")
+    return Cast(type, Literal(t.VARCHAR, shown[:10] if type == t.DATE else shown))
 
 
 def shown_closings(node: Node, marks: Marks) -> Closings:

@@ -1,4 +1,4 @@
-"""The changes of one stage of a view in one epoch, as a frame: the stage's rule over what its inputs were and are."""
+"""Executes the delta rules: the derivation of a stage's changes in one epoch becomes a Spark frame."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from icestream.functions.expression_errors import Failures
 from icestream.functions.expressions import ColumnRef
 from icestream.lake.fold import DELETE, OFFSET, OP, PARTITION, STREAM, UPSERT
+from icestream.plan.derivation import read_of
 from icestream.plan.logical import Lookup, Node, Scan, walk
 from icestream.plan.maintain import WEIGHT, State, Times
 from icestream.plan.spark import render
@@ -66,7 +67,7 @@ class Computation:
         marks: Sequence[str] = AS_CHANGES,
     ) -> DataFrame | None:
         """What comes and goes in the stage's table: its columns as they are stored, and the marks. None: nothing."""
-        plan = stage.changes(states, first=first, times=times)
+        plan = stage.derive_changes(states, first=first, times=times).plan
         if plan is None:
             return None
         self._open(plan)
@@ -77,10 +78,11 @@ class Computation:
 
     def _open(self, plan: Node) -> None:
         """Give every face of a relation that the plan scans a name in the session."""
-        scanned = Counter(n.relation for n in walk(plan) if isinstance(n, Scan))
-        for at, uses in scanned.items():
-            relation, _, which = at.rpartition("@")
-            self._keep(at, self.face(relation, which, uses))
+        scans = [n for n in walk(plan) if isinstance(n, Scan)]
+        uses = Counter(n.relation for n in scans)
+        for at, scan in {n.relation: n for n in scans}.items():
+            read = read_of(scan)
+            self._keep(at, self.face(read.relation, read.face, uses[at]))
 
     def _resolved(self, node: Node) -> Node:
         """The plan with every look-up in the place of a scan of what was found."""
@@ -88,10 +90,11 @@ class Computation:
         if not isinstance(node, Lookup):
             return node
         if node not in self._found:
-            relation, _, which = node.relation.rpartition("@")
+            read = read_of(node)
             stored = [i.expr.name for i in node.items if isinstance(i.expr, ColumnRef)]
             columns = sorted(dict.fromkeys(stored))
-            rows = self.find(relation, which, node.on, columns, self._frame(node.keys))
+            keys = self._frame(node.keys)
+            rows = self.find(read.relation, read.face, read.by, columns, keys)
             at = f"{node.relation}?{len(self._found)}"
             self._keep(at, rows)
             self._found[node] = Scan(at, node.name, node.items)

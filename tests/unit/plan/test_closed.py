@@ -18,11 +18,12 @@ from icestream import types as t
 from icestream.functions.expressions import ColumnRef
 from icestream.plan.logical import Filter, Item, OutColumn, Scan
 from icestream.plan.query import Relation
-from icestream.plan.stages import Known, is_final
+from icestream.plan.stages import Known
 from icestream.plan.watermarks import (
     Closings,
     closing,
     closings,
+    is_final,
     shown_closings,
     watermarks_read,
 )

@@ -213,7 +213,7 @@ def plan(engine: Engine, text: str) -> None:
         if isinstance(change.object, MaterializedView):
             for stage in change.object.stages:
                 states = dict.fromkeys((*stage.reads, stage.relation), State(True))
-                delta = stage.changes(states, first=False, times=Times(0))
+                delta = stage.derive_changes(states, first=False, times=Times(0)).plan
                 assert delta is None or delta.node_count < 10 * MAX_NODES, stage.relation
 
 

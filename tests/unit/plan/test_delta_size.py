@@ -19,10 +19,11 @@ from icestream.plan import delta_size as sizes
 from icestream.plan.complexity import MAX_NODES
 from icestream.plan.cut import FIRST_LAYOUT, LAYOUT, MAX_DELTA, groups_size, size_of
 from icestream.plan.delta_size import check_deltas, delta_size
+from icestream.plan.group_stage import Groups
 from icestream.plan.logical import Node, OutColumn
 from icestream.plan.query import Relation
 from icestream.plan.split import stages
-from icestream.plan.stages import Groups, Known, Rows
+from icestream.plan.stages import Known, Rows
 from icestream.sql import parse
 from tests.duck import bag
 from tests.maintained import Lake, View
