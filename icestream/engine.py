@@ -37,6 +37,7 @@ from icestream.errors import (
     SqlError,
 )
 from icestream.file_access import FileAccess
+from icestream.home_log import HomeLog
 from icestream.jobs import Job, Jobs
 from icestream.observe import status as observe
 from icestream.observe.events import Events
@@ -100,8 +101,14 @@ class Engine:
     """Directories whose files statements may name. Those of the home are never among them."""
 
     def __post_init__(self) -> None:
+        self._log = HomeLog(self.home.logs, self.settings.log_level, self.settings.log_format)
         tell = self.notice
-        self.notice = lambda text: _try_telling(lambda: tell(mask_secrets(text)))
+
+        def notice(text: str) -> None:
+            _LOG.info("%s", text)
+            _try_telling(lambda: tell(mask_secrets(text)))
+
+        self.notice = notice
         self.store = Store(self.home)
         self.access = FileAccess.of(self.home.root, self.allow_paths)
         self.catalog = Catalog(self.store, self.env, self.access)
@@ -663,6 +670,7 @@ class Engine:
         if self.lock is None:
             self.lock = HomeLock(self.home, self.take_over, int(self.store.meta("incarnation")))
             self.store.make()
+            self._log.open()
             self.store.take(self.lock.incarnation)
             if self.store.plan != self._plan:
                 self.lock.release(in_order=not self.lock.after_crash)
@@ -847,6 +855,7 @@ class Engine:
         if "local" in self.__dict__:
             self.local.close()
         self.store.close()
+        self._log.close()
 
 
 def _try_telling(tell: Callable[[], None]) -> None:

@@ -16,6 +16,7 @@ ORDER = [
     "secrecy",
     "errors",
     "types",
+    "home_log",
     "config",
     "file_access",
     "faults",
