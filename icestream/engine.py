@@ -37,7 +37,7 @@ from icestream.errors import (
     SqlError,
 )
 from icestream.file_access import FileAccess
-from icestream.home_log import HomeLog
+from icestream.home_log import HomeLog, log_failure, log_suppressed
 from icestream.jobs import Job, Jobs
 from icestream.observe import status as observe
 from icestream.observe.events import Events
@@ -237,7 +237,10 @@ class Engine:
         except BaseException:
             self.catalog.forget([c.object.name for c in pending])
             if pending and self._pipeline is not None:
-                with interrupts.shield(), suppress(IcestreamError):
+                with (
+                    interrupts.shield(),
+                    log_suppressed(_LOG, "not attached again", IcestreamError),
+                ):
                     self._pipeline.attach(list(self.catalog), self.store.plan)
             raise
         return results
@@ -365,6 +368,7 @@ class Engine:
                 except FencedError:
                     raise
                 except IcestreamError as error:
+                    log_failure(_LOG, "job %d cannot be taken up again", id)
                     self.catalog.forget([c.object.name for c in pending])
                     self.notice(f"job {id} cannot be taken up again: {error.message}")
                     if isinstance(error, ConnectorError):
@@ -492,6 +496,7 @@ class Engine:
         except SqlError as error:
             if error.code != SERIALIZATION_FAILURE:
                 raise
+            log_failure(_LOG, "a statement runs again: others wrote meanwhile", level=logging.DEBUG)
             # Other sessions wrote meanwhile; now they wait. The turn comes first because `run` may need it.
             with self.turns, self.writes.lock:
                 own = Transaction()
@@ -521,6 +526,7 @@ class Engine:
         try:
             self.writes.see([o.key for o in self.catalog])
         except Exception as error:
+            log_failure(_LOG, "rows are written, but not visible yet")
             cause = error.__cause__ or error
             text = cause.message if isinstance(cause, IcestreamError) else str(cause)
             self.notice(f"the rows are written, but not visible yet: {text.partition(chr(10))[0]}")
@@ -708,7 +714,9 @@ class Engine:
             try:
                 pipeline.open([o for o in self.catalog if o.name in known], self.store.plan)
             except BaseException:
-                with suppress(Exception):  # it may be opened again
+                with log_suppressed(
+                    _LOG, "a pipeline that did not open cannot be closed", Exception
+                ):
                     pipeline.close()
                 raise
             pipeline.paused = self.store.paused
@@ -786,6 +794,7 @@ class Engine:
         except BaseException as error:
             from icestream.runtime.failures import describe_error
 
+            log_failure(_LOG, "the pipeline has failed", level=logging.ERROR)
             self._write_status("failed", message=describe_error(error).message)
             raise
         finally:
@@ -829,6 +838,7 @@ class Engine:
                 observe.write(self.home, status_of(self._pipeline, state, epoch, message))
         except Exception as error:  # a full disk, above all: it must not stop the pipeline
             reason = (error.strerror if isinstance(error, OSError) else None) or error
+            log_failure(_LOG, "the status cannot be written")
             self.notice(f"the status cannot be written: {reason}")
 
     def close(self) -> None:

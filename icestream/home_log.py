@@ -15,8 +15,9 @@ import re
 import sys
 import time
 import traceback
-from collections import OrderedDict
-from contextlib import suppress
+from collections import OrderedDict, deque
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from logging.handlers import RotatingFileHandler
@@ -35,6 +36,8 @@ TRACEBACK_EVERY = 3600.0
 """Seconds after which a failure that still repeats is written with its traceback again."""
 LINE_EVERY = 60.0
 """Seconds between two lines about a failure that repeats."""
+WAITING = 200
+"""Records that are kept until the file is opened."""
 REMEMBERED = 500
 """Different failures that are told apart."""
 _ROOT = "icestream"
@@ -57,24 +60,33 @@ def log_failure(
     log.log(level, message, *args, exc_info=info, stacklevel=2, extra={"is_retried": True})
 
 
+@contextmanager
+def log_suppressed(log: logging.Logger, message: str, *kinds: type[Exception]) -> Iterator[None]:
+    """Like `contextlib.suppress`, but what is suppressed is logged."""
+    try:
+        yield
+    except kinds:
+        log_failure(log, message)
+
+
 class HomeLog:
-    """The log of one home. Secrets are masked from its creation on; the file is written from `open` to `close`."""
+    """The log of one home. The file is written from `open` to `close`; what is logged before `open` waits for it."""
 
     def __init__(self, folder: Path, level: str = "info", format: str = "text") -> None:
         self._folder = folder
         self._file = HomeLogFile(folder / FILE, level, format)
         self._gate = LogGate.installed()
-        self._gate.add(self)
+        self._gate.add(self._file)
 
     def open(self) -> None:
         """Begin to write."""
         with suppress(OSError):  # then nothing is written
             self._folder.mkdir(parents=True, exist_ok=True)
-        self._gate.open(self._file)
+        self._file.start()
 
     def close(self) -> None:
         """Write no more."""
-        self._gate.remove(self, self._file)
+        self._gate.remove(self._file)
         self._file.close()
 
 
@@ -87,6 +99,7 @@ def write_failure(folder: Path, message: str, error: BaseException) -> Path:
     record = logging.LogRecord(__name__, logging.ERROR, __file__, 0, message, (), info)
     mask_record(record)
     file = HomeLogFile(path, "error", "text")
+    file.start()
     file.handle(record)
     file.close()
     return path
@@ -131,7 +144,6 @@ class LogGate(logging.Handler):
 
     def __init__(self) -> None:
         super().__init__()
-        self._logs: list[HomeLog] = []
         self._files: list[HomeLogFile] = []
 
     @classmethod
@@ -146,22 +158,20 @@ class LogGate(logging.Handler):
         logger.propagate = False  # the gate passes records on
         return gate
 
-    def add(self, log: HomeLog) -> None:
-        """Stay as long as this log is there."""
-        self._logs.append(log)
+    def createLock(self) -> None:
+        """Without a lock: the text of a Java exception is asked of the JVM, and nobody else should wait for that."""
+        self.lock = None
 
-    def open(self, file: HomeLogFile) -> None:
+    def add(self, file: HomeLogFile) -> None:
         """Write records to this file too."""
-        if file not in self._files:
-            self._files = [*self._files, file]
-            self._set_level()
+        self._files = [*self._files, file]
+        self._set_level()
 
-    def remove(self, log: HomeLog, file: HomeLogFile) -> None:
-        """Write to this file no more; without any log, logging is as it was before."""
-        self._logs = [each for each in self._logs if each is not log]
+    def remove(self, file: HomeLogFile) -> None:
+        """Write to this file no more; without any file, logging is as it was before."""
         self._files = [each for each in self._files if each is not file]
         self._set_level()
-        if not self._logs:
+        if not self._files:
             logger = logging.getLogger(_ROOT)
             logger.removeHandler(self)
             logger.propagate = True
@@ -207,9 +217,20 @@ class HomeLogFile(RotatingFileHandler):
         self.setLevel(level.upper())
         self.setFormatter(JsonLogFormatter() if format == "json" else TextLogFormatter())
         self._repeats = RepeatedFailures()
+        self._waiting: deque[logging.LogRecord] | None = deque(maxlen=WAITING)
+
+    def start(self) -> None:
+        """Write what was logged before, and from now on each record at once."""
+        with self.lock or nullcontext():
+            waiting, self._waiting = self._waiting, None
+        for record in waiting or ():
+            self.handle(record)
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write a record. A failure that was there before is written as one line, and not too often."""
+        if self._waiting is not None:
+            self._waiting.append(record)
+            return None
         kind = getattr(record, "error_kind", None)
         if kind is None:
             return super().emit(record)

@@ -17,6 +17,7 @@ from icestream.catalog.objects import MaterializedView, Object
 from icestream.catalog.replace import check_replaceable, swapped
 from icestream.catalog.store import Store
 from icestream.errors import FencedError, SqlError
+from icestream.home_log import log_failure
 from icestream.interrupts import Interrupt, Interrupted
 from icestream.observe.events import Events
 from icestream.runtime.turns import Turns
@@ -210,6 +211,7 @@ class Jobs:
                 except Exception as error:
                     interrupts.check()  # then that is what it failed for
                     if self._postpone(job, error):
+                        log_failure(_LOG, "job %d failed and is tried again", job.id)
                         return False
                     raise
         except BaseException as error:
@@ -224,6 +226,7 @@ class Jobs:
     def _tell_failure(self, job: Job) -> None:
         if job.error is None or not job.background or isinstance(job.error, Interrupted):
             return
+        log_failure(_LOG, "job %d failed", job.id, error=job.error)
         self.host.notice(f"job {job.id} failed: {job.error}")
         reason = str(job.error).partition("\n")[0]
         self.host.events.add("CREATE_STREAM_JOB_FAIL", definition=job.statement, error=reason)

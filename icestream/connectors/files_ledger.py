@@ -7,6 +7,7 @@ row with the same sequence number and a higher version replaces it.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Iterable, Mapping
 
@@ -16,11 +17,14 @@ from pyspark.sql import functions as F
 
 from icestream.connectors.files_identity import FileEntry
 from icestream.errors import LakeError
+from icestream.home_log import log_failure
 from icestream.lake import small
 from icestream.lake.catalogs import LAKE, OWNER, SYSTEM, Lake
 from icestream.lake.jvm import JavaObject, iterate
 from icestream.lake.stamp import Stamp
 from icestream.types import BIGINT, VARCHAR
+
+_LOG = logging.getLogger(__name__)
 
 COLUMNS = (
     ("sequence", BIGINT), ("path", VARCHAR), ("size", BIGINT), ("modified", BIGINT),
@@ -93,6 +97,7 @@ class Ledger:
             except LakeError:  # another process was quicker, or the table was tidied
                 if attempt + 1 == ATTEMPTS:
                     raise
+                log_failure(_LOG, "a commit to the ledger of files failed; it is tried again")
                 self.load(again=True)
 
     def amend(self, changed: Mapping[int, FileEntry]) -> None:

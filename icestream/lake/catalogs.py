@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import re
 import sqlite3
 import uuid
@@ -20,6 +21,7 @@ from pyspark.sql import SparkSession
 
 from icestream.config import Home
 from icestream.errors import ConnectorError, LakeError
+from icestream.home_log import log_failure
 from icestream.lake.access import LAKE as LAKE
 from icestream.lake.access import check_table_folders
 from icestream.lake.access import home_of as home_of
@@ -28,6 +30,8 @@ from icestream.lake.jvm import Jvm, is_missing, java_message
 from icestream.lake.table import LakeTable
 from icestream.secrecy import HIDDEN, REDACTED
 from icestream.types import DOUBLE, REAL, Type, backtick, stored_spark_type
+
+_LOG = logging.getLogger(__name__)
 
 SYSTEM = "icestream"
 """The namespace of the engine's own tables: epoch logs, ledgers."""
@@ -96,6 +100,7 @@ def check_embedded(home: Home) -> None:
         with closing(sqlite3.connect(f"file:{home.lake_catalog}?mode=ro", uri=True)) as database:
             database.execute("SELECT count(*) FROM sqlite_master").fetchall()
     except sqlite3.OperationalError:
+        log_failure(_LOG, "the embedded catalog cannot be looked at")
         return  # locked or not readable: that may pass, and Spark says it
     except sqlite3.DatabaseError as error:
         raise LakeError(

@@ -6,6 +6,7 @@ then all that is read, and a look-up takes a few milliseconds.
 
 from __future__ import annotations
 
+import logging
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -17,8 +18,11 @@ import numpy as np
 import pyarrow as pa
 
 from icestream.functions.duckdb import quoted, string
+from icestream.home_log import log_failure
 from icestream.lake.listing import DataFile, Listed, NotPlain
 from icestream.lake.vectors import Bits
+
+_LOG = logging.getLogger(__name__)
 
 WORTH = 20_000
 """Rows from which a copy pays: fewer are read from their files as fast."""
@@ -94,6 +98,7 @@ class Copies:
             self._change(copy, (), {}, list(listed.files.values()))
             made = True
         except (OSError, duckdb.Error) as error:
+            log_failure(_LOG, "%s could not be copied into DuckDB", listed.name)
             if not isinstance(error, OSError | duckdb.IOException):  # its files are not just gone
                 self._refused.add(listed.name)
             with suppress(duckdb.Error):

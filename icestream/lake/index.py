@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import shutil
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,6 +24,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from icestream import faults
 from icestream.errors import NotSupportedError
+from icestream.home_log import log_failure
 from icestream.lake import keys, vectors
 from icestream.lake.columns import (
     KEY_TYPES,
@@ -51,6 +53,8 @@ from icestream.lake.runs import (
 from icestream.lake.staging import missing_column
 from icestream.lake.table import LakeTable
 from icestream.lake.vectors import Bits
+
+_LOG = logging.getLogger(__name__)
 
 VERSION = 3
 MANIFEST = "manifest.json"
@@ -225,6 +229,9 @@ class KeyIndex:
         _, found, rest = str(error).partition(LOST)
         name = rest.partition(";")[0]
         if found:
+            log_failure(
+                _LOG, "run %s of a key index is damaged; it is made again", name, error=error
+            )
             self._keep([r for r in self.manifest.runs if r.name != name])
         return bool(found)
 
@@ -244,7 +251,10 @@ class KeyIndex:
             if raw.pop("identity") != self._identity:
                 return Manifest()
             manifest = Manifest.of(raw)
+        except FileNotFoundError:
+            manifest = Manifest()
         except (OSError, ValueError, KeyError, TypeError):
+            log_failure(_LOG, "the key index in %s cannot be read; it is made again", self.folder)
             manifest = Manifest()
         known = {r.name for r in manifest.runs}
         for path in self.folder.glob("*.arrow"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -13,6 +14,7 @@ from pyspark.errors import PySparkException
 from icestream import faults
 from icestream.errors import ConnectorError, FencedError, LakeError
 from icestream.file_access import INSUFFICIENT_PRIVILEGE
+from icestream.home_log import log_failure
 from icestream.lake.access import LAKE, PATH_PROPERTIES, check_location, check_table_folders
 from icestream.lake.jvm import (
     HeadGuard,
@@ -25,6 +27,8 @@ from icestream.lake.jvm import (
 )
 from icestream.lake.stamp import STAMP, Stamp
 from icestream.types import backtick
+
+_LOG = logging.getLogger(__name__)
 
 ATTEMPTS = 8
 FILE_ACCESS = (
@@ -214,6 +218,7 @@ class LakeTable:
             except Py4JJavaError as error:
                 self._check_clock(error)
                 failure = error
+                log_failure(_LOG, "commit %d of %d to %s failed", attempt + 1, ATTEMPTS, self.name)
                 if attempt:
                     time.sleep(min(0.05 * 2**attempt, 2.0))
                 continue
@@ -261,6 +266,7 @@ class LakeTable:
                         object=self.name,
                         remedy="check the catalog and the disk: it is tried again",
                     ) from error
+                log_failure(_LOG, "fence %d of %d of %s failed", attempt + 1, ATTEMPTS, self.name)
                 time.sleep(0.05 * 2**attempt)
         raise ConnectorError(
             f"{self.name} cannot be fenced: its head keeps moving", object=self.name

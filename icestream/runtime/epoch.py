@@ -8,6 +8,7 @@ and what reads them finds their delta in their own commit.
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -24,6 +25,7 @@ from icestream import faults
 from icestream.catalog.graph import Task
 from icestream.catalog.objects import MaterializedView, Sink, Table
 from icestream.errors import ConnectorError
+from icestream.home_log import log_failure
 from icestream.lake import small
 from icestream.lake.fold import CHANGE_SCHEMA, OP, UPSERT
 from icestream.lake.keyed import AS_IT_IS, Changes, StagedChanges
@@ -47,6 +49,8 @@ from icestream.runtime.targets import Target
 from icestream.runtime.temp_views import TempViews
 from icestream.runtime.views import AS_CHANGES, Computation
 from icestream.types import backtick
+
+_LOG = logging.getLogger(__name__)
 
 T = TypeVar("T")
 PARALLEL = 4
@@ -549,6 +553,7 @@ class Epoch:
             try:
                 snapshot = keyed.commit(result, stamp, self.runtime.heads[key])
             except HeadMoved:
+                log_failure(_LOG, "%s was changed by others; the upsert is prepared again", key)
                 keyed.discard(result)
                 again = self._changes(task, ranges)
                 assert again is not None

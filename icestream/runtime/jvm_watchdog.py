@@ -7,6 +7,7 @@ that the JVM has ended, and the process ends with an error, so that its supervis
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable
@@ -14,7 +15,10 @@ from collections.abc import Callable
 from py4j.java_gateway import JavaClass
 from pyspark.sql import SparkSession
 
+from icestream.home_log import log_failure
 from icestream.lake.jvm import end_jvm, is_jvm_lost
+
+_LOG = logging.getLogger(__name__)
 
 PERIOD = 5.0
 """Seconds between two questions."""
@@ -112,6 +116,7 @@ class _Question:
         try:
             self.answer = self._probe()
         except Exception:
+            log_failure(_LOG, "the JVM could not be asked")
             self.answer = NO_ANSWER
         self.done.set()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -29,6 +30,7 @@ from icestream.errors import (
     LakeError,
     SqlError,
 )
+from icestream.home_log import log_failure
 from icestream.lake.catalogs import LAKE, OWNER, SYSTEM, Lake, owner_of
 from icestream.lake.jvm import check_jvm
 from icestream.lake.keyed import KeyedTable
@@ -49,6 +51,8 @@ from icestream.runtime.outside_calls import IN_TURN_SECONDS, call_outside
 from icestream.runtime.parts import BEGUN, CLOCK, MARK, Cut, Runtime, brought, position, stored
 from icestream.runtime.targets import Target, open_target, prepare
 from icestream.types import BOOLEAN
+
+_LOG = logging.getLogger(__name__)
 
 GOAL_PATIENCE = 0.5
 """Seconds that a bounded run holds its turn while it waits for sources to say where they end."""
@@ -338,6 +342,7 @@ class Pipeline:
         except FencedError:
             raise
         except Exception:
+            log_failure(_LOG, "an epoch could not be completed")
             if not self._find_culprits():
                 raise
             self._roll_forward(self._fence())  # without what fails
@@ -605,6 +610,7 @@ class Pipeline:
             except FencedError:
                 raise
             except Exception as error:
+                log_failure(_LOG, "epoch %d failed", self.record.epoch + 1)
                 failures += 1
                 check_jvm(self.lake.spark)
                 blamed = self._blame(turn or nullcontext())
@@ -649,6 +655,7 @@ class Pipeline:
             raise
         except Exception as error:
             check_jvm(self.lake.spark)
+            log_failure(_LOG, "tidying failed")
             self.notice(f"tidying failed: {describe_error(error).message}")
 
     def _blame(self, turn: AbstractContextManager[object]) -> bool:
@@ -659,6 +666,7 @@ class Pipeline:
         except FencedError:
             raise
         except Exception:
+            log_failure(_LOG, "what made an epoch fail cannot be found out")
             check_jvm(self.lake.spark)
             return False
 
@@ -785,6 +793,7 @@ class Pipeline:
             except FencedError:
                 raise
             except Exception as error:
+                log_failure(_LOG, "epoch %d failed", self.record.epoch + 1)
                 attempt += 1
                 blamed = self._find_culprits()
                 if attempt >= ONCE_ATTEMPTS or not (blamed or may_pass(error)):
@@ -935,6 +944,7 @@ class Pipeline:
                     feed.source.acknowledge(end)
                 except Exception as error:
                     reason = describe_error(error).message
+                    log_failure(_LOG, "acknowledging to %s failed", feed.object.name)
                     self.notice(f"{feed.object.name}: acknowledging failed: {reason}")
 
     def reset_source(self, key: str) -> None:

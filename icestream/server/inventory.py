@@ -6,6 +6,7 @@ Nothing here runs a Spark job, and each is asked for only when a query names its
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
@@ -13,11 +14,14 @@ from typing import TYPE_CHECKING, Any
 from icestream.catalog.objects import Object
 from icestream.engine import Engine
 from icestream.errors import ConnectorError, LakeError
+from icestream.home_log import log_failure
 from icestream.server.relations import model as system
 
 if TYPE_CHECKING:
     from icestream.lake.jvm import JavaObject
     from icestream.lake.table import LakeTable
+
+_LOG = logging.getLogger(__name__)
 
 FIRST_OID = 16_384
 """OIDs below are PostgreSQL's own."""
@@ -89,6 +93,7 @@ def _tables(engine: Engine) -> Iterator[tuple[Object, LakeTable, JavaObject]]:
         try:
             java = table.load()
         except (ConnectorError, LakeError):
+            log_failure(_LOG, "%s cannot be loaded and is left out", table.name)
             continue
         yield object, table, java
 

@@ -12,7 +12,7 @@ import pytest
 from icestream import home_log
 from icestream.config import EngineSettings, Home
 from icestream.engine import Engine
-from icestream.home_log import HomeLog, RepeatedFailures, log_failure
+from icestream.home_log import HomeLog, RepeatedFailures, log_failure, log_suppressed
 from icestream.secrecy import KNOWN, remember_secret
 
 CANARY = "c4n4ry-Log7"
@@ -183,5 +183,16 @@ def test_an_engine_writes_what_it_tells(tmp_path: Path) -> None:
         assert not home.logs.exists()
         engine._own()
         engine.notice(f"it said password='{CANARY}'")
-    (line,) = written(home.logs).splitlines()
-    assert json.loads(line)["message"] == "it said password=<hidden>"
+    told = [json.loads(line)["message"] for line in written(home.logs).splitlines()]
+    assert told == ["before it owns the home", "it said password=<hidden>"]
+
+
+def test_what_is_suppressed_is_logged(folder: Path) -> None:
+    log = HomeLog(folder)
+    log.open()
+    with log_suppressed(LOG, "it could not be closed", OSError):
+        fail()
+    with pytest.raises(ValueError, match="other"), log_suppressed(LOG, "no", OSError):
+        raise ValueError("other")
+    log.close()
+    assert "it could not be closed\nTraceback" in written(folder)
