@@ -789,7 +789,7 @@ class Engine:
                 changed=lambda: self._write_status("running"),
                 turn=self.turns,
             )
-        except (FencedError, interrupts.Interrupted):
+        except (FencedError, interrupts.StatementCancelledError):
             raise  # the status is the successor's now, or that of the pipeline that goes on
         except BaseException as error:
             from icestream.runtime.failures import describe_error

@@ -18,7 +18,7 @@ from icestream.catalog.replace import check_replaceable, swapped
 from icestream.catalog.store import Store
 from icestream.errors import FencedError, SqlError
 from icestream.home_log import log_failure
-from icestream.interrupts import Interrupt, Interrupted
+from icestream.interrupts import Interrupt, StatementCancelledError
 from icestream.observe.events import Events
 from icestream.runtime.turns import Turns
 from icestream.sql.masking import mask_text
@@ -116,7 +116,7 @@ class Job:
         """Return when it is done; raise if it failed or was cancelled."""
         with self.interrupt.waiting("IPC", "Backfill"):
             self.done.wait()
-        if isinstance(self.error, Interrupted):
+        if isinstance(self.error, StatementCancelledError):
             raise SqlError(self.error.reason, code="57014")
         if self.error is not None:
             raise self.error
@@ -224,7 +224,11 @@ class Jobs:
         return True
 
     def _tell_failure(self, job: Job) -> None:
-        if job.error is None or not job.background or isinstance(job.error, Interrupted):
+        if (
+            job.error is None
+            or not job.background
+            or isinstance(job.error, StatementCancelledError)
+        ):
             return
         log_failure(_LOG, "job %d failed", job.id, error=job.error)
         self.host.notice(f"job {job.id} failed: {job.error}")

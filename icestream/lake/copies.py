@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from icestream.functions.duckdb import quoted, string
 from icestream.home_log import log_failure
-from icestream.lake.listing import DataFile, Listed, NotPlain
+from icestream.lake.listing import DataFile, Listed, NeedsSparkError
 from icestream.lake.vectors import Bits
 
 _LOG = logging.getLogger(__name__)
@@ -186,7 +186,7 @@ def scan(listed: Listed, files: Sequence[DataFile], dead: str, also: str = "") -
     Columns are found by their field ids, whatever they were called when a file was written.
     """
     if not listed.columns:
-        raise NotPlain("no plain column")
+        raise NeedsSparkError("no plain column")
     names = ", ".join(f"r.{quoted(c.name)}" for c in listed.columns)
     if not files:
         nothing = (f"CAST(NULL AS {c.type}) AS {quoted(c.name)}" for c in listed.columns)

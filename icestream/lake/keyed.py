@@ -40,10 +40,10 @@ from icestream.lake.fold import (
 )
 from icestream.lake.index import KeyIndex
 from icestream.lake.jvm import JavaObject
-from icestream.lake.runs import Hits, LostRun, Run, probe
+from icestream.lake.runs import Hits, LostRunError, Run, probe
 from icestream.lake.staging import Staged, stage
 from icestream.lake.stamp import Stamp
-from icestream.lake.table import EMPTY, HeadMoved, LakeTable
+from icestream.lake.table import EMPTY, HeadMovedError, LakeTable
 from icestream.lake.vectors import Bits
 from icestream.types import backtick
 
@@ -210,7 +210,7 @@ class KeyedTable:
             try:
                 made = list(work.run(iter(collected.to_batches())))
                 break
-            except LostRun as error:
+            except LostRunError as error:
                 if not self._mend(error, live):
                     raise
         else:
@@ -386,11 +386,11 @@ class KeyedTable:
     # -- committing ------------------------------------------------------------------------------
 
     def commit(self, staged: StagedChanges, stamp: Stamp, base: int | None) -> int:
-        """Commit everything at once, on the very snapshot it was prepared on; HeadMoved if that is not the head."""
+        """Commit everything at once, on the very snapshot it was prepared on; HeadMovedError if that is not the head."""
 
         def update(java: JavaObject) -> JavaObject:
             if java.schema().schemaId() != staged.schema:
-                raise HeadMoved
+                raise HeadMovedError
             if not staged.marked and not staged.emptied:
                 append = java.newAppend()
                 for file in staged.staged.files:

@@ -35,7 +35,7 @@ from icestream.lake.files import LiveFiles, RecentFiles, recent
 from icestream.lake.index import KeyIndex
 from icestream.lake.jvm import JavaObject
 from icestream.lake.keyed import PER_TASK, TOGETHER
-from icestream.lake.runs import LostRun, Rows
+from icestream.lake.runs import LostRunError, Rows
 from icestream.lake.table import LakeTable, Snapshot
 from icestream.types import backtick
 
@@ -234,7 +234,7 @@ class _Search:
         try:
             for found in self.rows.of(distinct(asked), self.schema.names):
                 yield from found.cast(self.schema).to_batches(max_chunksize=BATCH)
-        except LostRun as lost:
+        except LostRunError as lost:
             (Path(self.rows.folder) / lost.name).unlink(missing_ok=True)
             raise
 

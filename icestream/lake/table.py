@@ -12,7 +12,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
 from icestream import faults
-from icestream.errors import ConnectorError, FencedError, LakeError
+from icestream.errors import ConnectorError, FencedError, LakeError, SignalError
 from icestream.file_access import INSUFFICIENT_PRIVILEGE
 from icestream.home_log import log_failure
 from icestream.lake.access import LAKE, PATH_PROPERTIES, check_location, check_table_folders
@@ -65,7 +65,7 @@ class Snapshot:
         return self.committed if stamp is None or stamp.fence else stamp.time // 1000
 
 
-class HeadMoved(Exception):
+class HeadMovedError(SignalError):
     """Somebody committed to a shared table after the snapshot that a change was prepared on: prepare it again."""
 
 
@@ -205,7 +205,7 @@ class LakeTable:
             if done is not None:
                 return done
             if only_on is not None and only_on != (EMPTY if base is None else base):
-                raise HeadMoved
+                raise HeadMovedError
             operation = update(java)
             operation.set(STAMP, stamp.to_json())
             for key, value in extra.items():

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from icestream import types as t
 from icestream.functions.duckdb import (
     Expressions,
-    Unsure,
+    NotTranslatableError,
     cast,
     duck_type,
     hide_statistics,
@@ -61,7 +61,7 @@ def render(node: Node, inputs: Mapping[str, str], now: int) -> str | None:
             duck_type(column.type)
         with bounded_depth():
             return _Renderer(inputs, now).top(node)
-    except Unsure:
+    except NotTranslatableError:
         return None
 
 
@@ -135,7 +135,7 @@ class _Renderer:
                 return self.join(node)
             case SetOperation():
                 return self.set_operation(node)
-        raise Unsure(type(node).__name__)
+        raise NotTranslatableError(type(node).__name__)
 
     # -- parts ------------------------------------------------------------------------------------
 
@@ -166,7 +166,7 @@ class _Renderer:
         for item in node.items:
             try:
                 kind = duck_type(item.expr.type)
-            except Unsure:
+            except NotTranslatableError:
                 continue
             text = self.expr(item.expr)
             stored = f"CAST({text} AS {kind})" if item.expr.type == t.SMALLINT else text
@@ -180,12 +180,12 @@ class _Renderer:
             outs = [f"{cast(self.expr(e), c.type)} AS {quoted(c.name)}" for c, e in pairs]
             rows.append(f"SELECT {', '.join(outs) or _NOTHING}")
         if not rows or len(rows) > MANY:
-            raise Unsure("no rows, or many")
+            raise NotTranslatableError("no rows, or many")
         return " UNION ALL ".join(rows)
 
     def aggregate(self, node: Aggregate) -> str:
         if not node.columns:
-            raise Unsure("no columns")
+            raise NotTranslatableError("no columns")
         for item in node.groups:
             keyed(item.expr.type)
         inner = self.sub(node.input)
@@ -232,7 +232,7 @@ class _Renderer:
 
 def _keys(node: Node) -> None:
     if not node.columns:
-        raise Unsure("no columns")
+        raise NotTranslatableError("no columns")
     for column in node.columns:
         keyed(column.type)
 
@@ -240,4 +240,4 @@ def _keys(node: Node) -> None:
 def _tell_apart(names: Sequence[str]) -> None:
     """DuckDB does not tell names apart by case, even if they are quoted."""
     if len({n.casefold() for n in names}) < len(names):
-        raise Unsure("names that differ in case")
+        raise NotTranslatableError("names that differ in case")

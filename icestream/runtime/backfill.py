@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 
 from icestream.catalog.graph import Plan, make_plan
 from icestream.catalog.objects import Object
+from icestream.errors import SignalError
 from icestream.lake.catalogs import Lake
 from icestream.lake.log import EpochLog
 from icestream.lake.stamp import ObjectAt, Record
@@ -27,7 +28,7 @@ from icestream.runtime.pipeline import Pipeline, Ready
 GROUP, POOL = "spark.jobGroup.id", "spark.scheduler.pool"
 
 
-class Stopped(Exception):
+class BackfillStoppedError(SignalError):
     """Somebody has cancelled it."""
 
 
@@ -128,7 +129,7 @@ class Backfill:
 
     def _check(self) -> None:
         if self.stopped.is_set():
-            raise Stopped
+            raise BackfillStoppedError
 
     @property
     def progress(self) -> Progress:

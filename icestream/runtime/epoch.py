@@ -32,7 +32,7 @@ from icestream.lake.keyed import AS_IT_IS, Changes, StagedChanges
 from icestream.lake.small import FEW
 from icestream.lake.staging import Staged, stage
 from icestream.lake.stamp import ObjectAt, Range, Record, Stamp
-from icestream.lake.table import HeadMoved, LakeTable
+from icestream.lake.table import HeadMovedError, LakeTable
 from icestream.observe.report import EpochReport
 from icestream.plan.logical import Expand, Node, Unnest, WindowTable, walk
 from icestream.plan.maintain import WEIGHT, State, Times
@@ -552,7 +552,7 @@ class Epoch:
             stamp = self._stamp(ranges, result.rows)
             try:
                 snapshot = keyed.commit(result, stamp, self.runtime.heads[key])
-            except HeadMoved:
+            except HeadMovedError:
                 log_failure(_LOG, "%s was changed by others; the upsert is prepared again", key)
                 keyed.discard(result)
                 again = self._changes(task, ranges)

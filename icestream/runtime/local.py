@@ -22,7 +22,7 @@ import pyarrow as pa
 from icestream.config import EngineSettings, Home
 from icestream.functions.duckdb import SETTINGS, string
 from icestream.lake.copies import DEAD, Copies, positions, scan
-from icestream.lake.listing import Listed, Listing, NotPlain
+from icestream.lake.listing import Listed, Listing, NeedsSparkError
 from icestream.lake.stamp import Record
 from icestream.plan.duckdb import multiplies, render
 from icestream.plan.linear import relations_read
@@ -80,7 +80,7 @@ class Local:
                 raise
             except (OSError, KeyError, duckdb.IOException):
                 continue
-            except (NotPlain, ValueError, LookupError, duckdb.Error, pa.ArrowException):
+            except (NeedsSparkError, ValueError, LookupError, duckdb.Error, pa.ArrowException):
                 return None
             except (sqlite3.Error, struct.error, zlib.error):
                 return None
@@ -169,7 +169,7 @@ class Local:
     def _listed(self, record: Record | None, key: str) -> Listed:
         at = record.objects.get(key) if record else None
         if at is None or at.table is None or at.snapshot is None:
-            raise NotPlain(key)
+            raise NeedsSparkError(key)
         return self._listing.table(at.table, at.uuid, at.snapshot, MOST)
 
     def _open(self) -> duckdb.DuckDBPyConnection:
@@ -196,14 +196,14 @@ class Local:
 
 
 def _bounded(cursor: duckdb.DuckDBPyConnection) -> pa.Table:
-    """What a query gives; NotPlain if it is more than may be held in memory."""
+    """What a query gives; NeedsSparkError if it is more than may be held in memory."""
     reader = cursor.to_arrow_reader(BATCH)
     batches: list[pa.RecordBatch] = []
     size = 0
     for batch in reader:
         size += batch.nbytes
         if size > LARGEST:
-            raise NotPlain("a large result")
+            raise NeedsSparkError("a large result")
         batches.append(batch)
     return pa.Table.from_batches(batches, reader.schema)
 
@@ -222,11 +222,11 @@ def _from_files(listed: Listed, dead: str, cursor: duckdb.DuckDBPyConnection) ->
 
 
 def _check_few(node: Node, listed: Mapping[str, Listed]) -> None:
-    """Raises NotPlain unless a query reads so little that it is answered at once."""
+    """Raises NeedsSparkError unless a query reads so little that it is answered at once."""
     rows = [listed[n.relation].rows for n in walk(node) if isinstance(n, Scan)]
     rows += [len(n.rows) for n in walk(node) if isinstance(n, Values)]
     if sum(rows) > MOST or (math.prod(max(n, 1) for n in rows) > PAIRS and multiplies(node)):
-        raise NotPlain("many rows")
+        raise NeedsSparkError("many rows")
 
 
 def _typed(found: pa.Table, node: Node) -> pa.Table:

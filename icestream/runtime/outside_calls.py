@@ -47,7 +47,7 @@ class _Call(Generic[T]):
 def call_outside(work: Callable[[], T], name: str, seconds: float) -> T:
     """The result of a call for the object of that name.
 
-    Raises ConnectorError after so many seconds, and Interrupted when the statement is cancelled. The call then goes on in
+    Raises ConnectorError after so many seconds, and StatementCancelledError when the statement is cancelled. The call then goes on in
     its thread, so it must take no lock.
     """
     call = _Call(work)
