@@ -464,6 +464,7 @@ class Engine:
     def rows_at_hand(self, node: Node, hold: Hold = lambda cursor: None) -> pa.Table | None:
         """The same if Spark is not needed; else None. See `Local.rows`."""
         if self.store.settings().get("query_mode", "").lower() == "distributed":
+            self.local.fallbacks.count("query_mode is distributed")
             return None
         return self.local.rows(node, hold)
 
@@ -802,6 +803,16 @@ class Engine:
         if not self._runs:
             self._write_status("stopped")
 
+    def fallbacks(self) -> list[observe.FallbackStatus]:
+        """What Spark did since the start that could have been done without it, and why."""
+        counters = [self.local.fallbacks] if "local" in self.__dict__ else []
+        counters += [self._pipeline.lake.jvm.fallbacks] if self._pipeline is not None else []
+        return [
+            observe.FallbackStatus(counter.kind, reason, count)
+            for counter in counters
+            for reason, count in counter.counts().items()
+        ]
+
     def _settle(self) -> None:
         """Run epochs until everything that is there now is in, or the statement is cancelled."""
         interrupt = interrupts.current()
@@ -835,7 +846,9 @@ class Engine:
             state = "paused"
         try:
             with self._telling:
-                observe.write(self.home, status_of(self._pipeline, state, epoch, message))
+                status = status_of(self._pipeline, state, epoch, message)
+                status.fallbacks = self.fallbacks()
+                observe.write(self.home, status)
         except Exception as error:  # a full disk, above all: it must not stop the pipeline
             reason = (error.strerror if isinstance(error, OSError) else None) or error
             log_failure(_LOG, "the status cannot be written")

@@ -186,7 +186,7 @@ def scan(listed: Listed, files: Sequence[DataFile], dead: str, also: str = "") -
     Columns are found by their field ids, whatever they were called when a file was written.
     """
     if not listed.columns:
-        raise NeedsSparkError("no plain column")
+        raise NeedsSparkError("a table without a column that DuckDB reads")
     names = ", ".join(f"r.{quoted(c.name)}" for c in listed.columns)
     if not files:
         nothing = (f"CAST(NULL AS {c.type}) AS {quoted(c.name)}" for c in listed.columns)

@@ -11,6 +11,7 @@ from pyspark.java_gateway import ensure_callback_server_started
 from pyspark.sql import SparkSession
 
 from icestream.errors import JvmLostError
+from icestream.fallbacks import FallbackCounter
 from icestream.secrecy import mask_secrets
 
 JavaObject = Any
@@ -48,6 +49,8 @@ class Jvm:
         self._sessions = Names(spark._jvm.org.apache.spark.sql.classic.SparkSession)
         self._catalogs = Names(spark._jvm.org.apache.spark.sql.connector.catalog.Catalogs)
         self._reached: set[str] = set()
+        self.fallbacks = FallbackCounter("small change")
+        """Why Spark reads or writes small changes instead of the driver itself."""
         ensure_callback_server_started(spark.sparkContext._gateway)
 
     def load(self, table: str) -> JavaObject:

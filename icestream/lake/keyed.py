@@ -200,7 +200,7 @@ class KeyedTable:
     ) -> StagedChanges | None:
         """The same by the driver itself, for few changes; None if they come to more than that."""
         rows = frame.filter(F.col(OP) != TRUNCATE)
-        collected = small.collected(rows, bounded=not changes.unbounded)
+        collected = small.collected(self.table, rows, bounded=not changes.unbounded)
         if collected is None:
             return None
         for _ in range(ATTEMPTS):

@@ -149,7 +149,7 @@ class Listing:
         if at is None:
             raise KeyError(snapshot)
         if int(at["summary"].get("total-records", 0)) > most:
-            raise NeedsSparkError(f"{name} is large")
+            raise NeedsSparkError(f"{name} has more than {most} rows")
         schema = next(s for s in metadata["schemas"] if s["schema-id"] == at["schema-id"])
         return Listed(name, snapshot, _columns(schema), self._files(at["manifest-list"]))
 
@@ -162,7 +162,7 @@ class Listing:
                 path = path_of(found["file_path"])
                 if found["content"] == DATA:
                     if found["file_format"].upper() != "PARQUET":
-                        raise NeedsSparkError(found["file_format"])
+                        raise NeedsSparkError(f"data files in {found['file_format']}")
                     files[path] = DataFile(path, found["record_count"], found["file_size_in_bytes"])
                 elif found["content"] == POSITIONS and found["file_format"].upper() == "PUFFIN":
                     place = Vector(path, found["content_offset"], found["content_size_in_bytes"])
@@ -202,7 +202,7 @@ class Listing:
 def path_of(location: str) -> str:
     """The path of a file on this machine."""
     if not location.startswith(("file:", "/")) or _GLOB.search(location):
-        raise NeedsSparkError(location)
+        raise NeedsSparkError("files that are not on this machine")
     return "/" + location.removeprefix("file:").lstrip("/")
 
 
@@ -232,14 +232,14 @@ def _columns(schema: Mapping[str, Any]) -> tuple[Column, ...]:
     for field in schema["fields"]:
         kind = field["type"]
         if field.get("initial-default") is not None:
-            raise NeedsSparkError("a default")
+            raise NeedsSparkError("a column with a default in Iceberg")
         if isinstance(kind, str):
             match = _DECIMAL.fullmatch(kind)
             type = f"DECIMAL({match[1]},{match[2]})" if match else _TYPES.get(kind)
             if type is not None:
                 found.append(Column(field["id"], field["name"], type))
     if any(c.name.casefold() in RESERVED for c in found):
-        raise NeedsSparkError("a name that means something to DuckDB")
+        raise NeedsSparkError("a column whose name means something to DuckDB")
     if len({c.name.casefold() for c in found}) < len(found):
-        raise NeedsSparkError("names that differ in case")
+        raise NeedsSparkError("columns whose names differ in case alone")
     return tuple(found)

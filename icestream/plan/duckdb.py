@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from icestream import types as t
 from icestream.functions.duckdb import (
@@ -49,19 +49,27 @@ MANY = 200
 """Written rows beyond which DuckDB takes longer to read them than Spark."""
 
 
-def render(node: Node, inputs: Mapping[str, str], now: int) -> str | None:
+def render(
+    node: Node,
+    inputs: Mapping[str, str],
+    now: int,
+    refuse: Callable[[str], None] = lambda reason: None,
+) -> str | None:
     """The DuckDB SQL of a plan whose columns are of exactly the types that it names; None if Spark has to answer.
 
-    `inputs` has a table expression for every relation that it reads, `now` is the time in microseconds.
+    `inputs` has a table expression for every relation that it reads, `now` is the time in microseconds. `refuse` gets the
+    reason why Spark has to answer.
     """
     if any(OURS.fullmatch(name.casefold()) for n in walk(node) for name in n.names):
+        refuse("a name that the text uses itself")
         return None
     try:
         for column in node.columns:
             duck_type(column.type)
         with bounded_depth():
             return _Renderer(inputs, now).top(node)
-    except NotTranslatableError:
+    except NotTranslatableError as error:
+        refuse(str(error))
         return None
 
 

@@ -286,7 +286,7 @@ class Epoch:
             java = table.load()
             schema = small.can_write(table, java)
             if schema is not None:
-                found = small.collected(rows)
+                found = small.collected(table, rows)
                 if found is not None:
                     return small.write(table, java, schema, found)
         return stage(_spread(rows, task), table)

@@ -112,6 +112,11 @@ def jobs(engine: Engine) -> tuple[system.Job, ...]:
     )
 
 
+def fallbacks(engine: Engine) -> tuple[system.Fallback, ...]:
+    """Why Spark did what could have been done without it, since the start."""
+    return tuple(system.Fallback(f.kind, f.reason, f.count) for f in engine.fallbacks())
+
+
 def events(engine: Engine) -> tuple[system.Event, ...]:
     """What happened since the start, and when the objects of today were made."""
     found = [

@@ -21,6 +21,7 @@ ORDER = [
     "file_access",
     "faults",
     "interrupts",
+    "fallbacks",
     "result",
     "sql",
     "functions",

@@ -16,6 +16,7 @@ from py4j.protocol import Py4JNetworkError
 from icestream.config import EngineSettings, Home
 from icestream.engine import Engine
 from icestream.errors import FencedError, JvmLostError
+from icestream.fallbacks import FallbackCounter
 from icestream.lake.stamp import Record
 from icestream.observe import status as observe
 from icestream.observe.report import EpochReport
@@ -40,7 +41,8 @@ class Loop(Pipeline):
     def __init__(self, *epochs: Callable[[], None]) -> None:
         self.told: list[str] = []
         self.notice = self.told.append
-        self.lake: Any = SimpleNamespace(spark=self)
+        counters = SimpleNamespace(fallbacks=FallbackCounter("small change"))
+        self.lake: Any = SimpleNamespace(spark=self, jvm=counters)
         self.sparkContext = self
         self._gateway = SimpleNamespace(proc=None)
         self.settings = EngineSettings(epoch_interval=0.001)
@@ -175,7 +177,7 @@ def test_a_status_that_cannot_be_written_stops_nothing(
     engine._pipeline = Loop(nothing, nothing)
     engine.live = True
     monkeypatch.setattr(observe, "write", raiser(error))
-    monkeypatch.setattr(snapshot, "status_of", lambda *_: None)
+    monkeypatch.setattr(snapshot, "status_of", lambda *_: observe.Status())
     engine.run(engine._pipeline.stop)
     assert engine._pipeline.record.epoch == 2
     assert told[0].startswith("the status cannot be written: No ") or "no JSON" in told[0]
@@ -188,7 +190,7 @@ def test_messages_and_reports_that_cannot_be_printed_stop_nothing(
     engine = Engine(Home.at(tmp_path / "home"), notice=full)
     engine._pipeline = Loop(nothing, nothing)
     monkeypatch.setattr(observe, "write", full)
-    monkeypatch.setattr(snapshot, "status_of", lambda *_: None)
+    monkeypatch.setattr(snapshot, "status_of", lambda *_: observe.Status())
     engine.run(engine._pipeline.stop, report=full)
     assert engine._pipeline.record.epoch == 2
 
