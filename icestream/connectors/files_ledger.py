@@ -20,7 +20,8 @@ from icestream.errors import LakeError
 from icestream.home_log import log_failure
 from icestream.lake import small
 from icestream.lake.catalogs import LAKE, OWNER, SYSTEM, Lake
-from icestream.lake.jvm import JavaObject, iterate
+from icestream.lake.java_types import JavaTable
+from icestream.lake.jvm import iterate
 from icestream.lake.stamp import Stamp
 from icestream.types import BIGINT, VARCHAR
 
@@ -141,7 +142,7 @@ class Ledger:
         )
         self._head = self.table.append(staged.files, stamp, self._head)
 
-    def _load_with_columns(self) -> JavaObject:
+    def _load_with_columns(self) -> JavaTable:
         """The table, with the columns that earlier versions lacked."""
         java = self.table.load()
         known = {str(field.name()) for field in iterate(java.schema().columns())}

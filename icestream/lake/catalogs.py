@@ -26,7 +26,13 @@ from icestream.lake.access import LAKE as LAKE
 from icestream.lake.access import check_table_folders
 from icestream.lake.access import home_of as home_of
 from icestream.lake.dml_log import DmlLog
-from icestream.lake.jvm import Jvm, is_missing, java_message
+from icestream.lake.jvm import (
+    Jvm,
+    has_synced_files,
+    is_missing,
+    java_message,
+    set_application_setting,
+)
 from icestream.lake.table import LakeTable
 from icestream.secrecy import HIDDEN, REDACTED
 from icestream.types import DOUBLE, REAL, Type, backtick, stored_spark_type
@@ -131,19 +137,14 @@ class Lake:
     @cached_property
     def is_synced(self) -> bool:
         """Whether local files are durable once Spark has closed them (see `runtime.java_library`)."""
-        context = self.spark.sparkContext
-        local = context._jvm.org.apache.hadoop.fs.FileSystem.getLocal(
-            context._jsc.hadoopConfiguration()
-        )
-        return str(local.getClass().getSimpleName()) == "SyncedLocalFileSystem"
+        return has_synced_files(self.spark)
 
     def use(self, spec: CatalogSpec) -> None:
         """Make a foreign catalog known to the session."""
-        application = self.spark.sparkContext._jsc.sc().conf()
         for key, value in spec.spark_conf().items():
             # Spark's events hide only settings that the application has too.
             if re.search(REDACTED, key) or re.search(REDACTED, value):
-                application.set(key, HIDDEN)
+                set_application_setting(self.spark, key, HIDDEN)
             self.spark.conf.set(key, value)
 
     def table(self, *name: str, owned: bool) -> LakeTable:

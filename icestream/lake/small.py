@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame
 
 from icestream.lake.files import LiveFile, RecentFiles, recent
-from icestream.lake.jvm import JavaObject
+from icestream.lake.java_types import JavaTable
 from icestream.lake.recent import Recent
 from icestream.lake.staging import LINEAGE, Staged, missing_column
 from icestream.lake.table import LakeTable
@@ -73,7 +73,7 @@ def _field(name: str, type: pa.DataType, id: int, *, nullable: bool = True) -> p
     return pa.field(name, type, nullable, {"PARQUET:field_id": str(id)})
 
 
-def can_write(table: LakeTable, java: JavaObject) -> pa.Schema | None:
+def can_write(table: LakeTable, java: JavaTable) -> pa.Schema | None:
     """The schema to write few rows of a table with; None if that is to be left to Spark."""
     refuse = table.jvm.fallbacks.count
     if not java.spec().isUnpartitioned() or java.sortOrder().isSorted():
@@ -82,7 +82,7 @@ def can_write(table: LakeTable, java: JavaObject) -> pa.Schema | None:
     return arrow_schema(str(table.jvm.iceberg.SchemaParser.toJson(java.schema())), refuse)
 
 
-def write(table: LakeTable, java: JavaObject, schema: pa.Schema, rows: pa.Table) -> Staged:
+def write(table: LakeTable, java: JavaTable, schema: pa.Schema, rows: pa.Table) -> Staged:
     """Write rows as one data file that belongs to no snapshot yet. Columns that `rows` lacks are NULL."""
     if not len(rows):
         return Staged([], 0, 0)
@@ -151,7 +151,7 @@ def read(schema: pa.Schema, chosen: Sequence[tuple[LiveFile, Bits | None]]) -> p
 
 
 def content(
-    table: LakeTable, java: JavaObject, schema: pa.Schema, files: RecentFiles, snapshot: int
+    table: LakeTable, java: JavaTable, schema: pa.Schema, files: RecentFiles, snapshot: int
 ) -> pa.Table | None:
     """All rows of a small table at one of its newest snapshots; None: that is for Spark to read."""
     lives = files.of(java, recent(table, java))

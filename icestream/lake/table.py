@@ -16,9 +16,9 @@ from icestream.errors import ConnectorError, FencedError, LakeError, SignalError
 from icestream.file_access import INSUFFICIENT_PRIVILEGE
 from icestream.home_log import log_failure
 from icestream.lake.access import LAKE, PATH_PROPERTIES, check_location, check_table_folders
+from icestream.lake.java_types import JavaFile, JavaObject, JavaSnapshot, JavaTable
 from icestream.lake.jvm import (
     HeadGuard,
-    JavaObject,
     Jvm,
     is_missing,
     iterate,
@@ -65,6 +65,13 @@ class Snapshot:
         return self.committed if stamp is None or stamp.fence else stamp.time // 1000
 
 
+def snapshot_of(java: JavaTable, id: int) -> JavaSnapshot:
+    """A snapshot that has not expired."""
+    found = java.snapshot(id)
+    assert found is not None, f"there is no snapshot {id}"
+    return found
+
+
 class HeadMovedError(SignalError):
     """Somebody committed to a shared table after the snapshot that a change was prepared on: prepare it again."""
 
@@ -76,7 +83,7 @@ class LakeTable:
         self.jvm = jvm
         self.parts = name
         self.owned = owned
-        self._seen: JavaObject | None = None
+        self._seen: JavaTable | None = None
 
     @property
     def name(self) -> str:
@@ -93,7 +100,7 @@ class LakeTable:
         """Whether it belongs to another catalog than the embedded lake's, which may say anything."""
         return self.parts[0] != LAKE
 
-    def load(self) -> JavaObject:
+    def load(self) -> JavaTable:
         """The Java table, fresh from its catalog."""
         check_table_folders(self.jvm.spark, self.parts)
         try:
@@ -113,12 +120,12 @@ class LakeTable:
         if self.is_foreign:
             properties = java.properties()
             places = [(name, properties.get(name)) for name in PATH_PROPERTIES]
-            check_location(self.jvm.spark, self.name, [("location", java.location()), *places])
+            check_location(self.jvm.spark, self.name, [("location", str(java.location())), *places])
             self._check_file_access(java)
         self._seen = java
         return java
 
-    def _check_file_access(self, java: JavaObject) -> None:
+    def _check_file_access(self, java: JavaTable) -> None:
         """Raise if the server of a REST catalog chose another class to open files with: those here are checked."""
         opener = str(java.io().getClass().getName())
         if opener not in FILE_ACCESS:
@@ -134,18 +141,18 @@ class LakeTable:
         if self.is_foreign:
             check_location(self.jvm.spark, self.name, (("file", place) for place in locations))
 
-    def holding(self, snapshot: int | None) -> JavaObject:
+    def holding(self, snapshot: int | None) -> JavaTable:
         """The Java table with that snapshot in its history: as it was last seen, if that will do."""
         seen = self._seen
         if seen is not None and snapshot is not None and seen.snapshot(snapshot) is not None:
             return seen
         return self.load()
 
-    def head(self, java: JavaObject | None = None) -> Snapshot | None:
+    def head(self, java: JavaTable | None = None) -> Snapshot | None:
         """The current snapshot, or None for a table without one."""
         return next(self.ancestry(java), None)
 
-    def ancestry(self, java: JavaObject | None = None) -> Iterator[Snapshot]:
+    def ancestry(self, java: JavaTable | None = None) -> Iterator[Snapshot]:
         """The snapshots from the head back, as far as they are kept; beyond a gap that expiry has left, those with a
         stamp."""
         java = java or self.load()
@@ -165,7 +172,7 @@ class LakeTable:
 
     def append(
         self,
-        files: list[JavaObject],
+        files: list[JavaFile],
         stamp: Stamp,
         base: int | None,
         extra: Mapping[str, str] | None = None,
@@ -176,7 +183,7 @@ class LakeTable:
         when something else came in between is decided by `reconcile`.
         """
 
-        def update(java: JavaObject) -> JavaObject:
+        def update(java: JavaTable) -> JavaObject:
             operation = java.newAppend() if files else java.newFastAppend()
             for file in files:
                 operation.appendFile(file)
@@ -186,7 +193,7 @@ class LakeTable:
 
     def commit(
         self,
-        update: Callable[[JavaObject], JavaObject],
+        update: Callable[[JavaTable], JavaObject],
         stamp: Stamp,
         base: int | None,
         extra: Mapping[str, str],
@@ -281,7 +288,7 @@ class LakeTable:
                 remedy="set the clock right; commits go on by themselves once it has passed the newest snapshot",
             ) from error
 
-    def _own_history(self, java: JavaObject, mark: Stamp, recorded: int | None) -> Stamp | None:
+    def _own_history(self, java: JavaTable, mark: Stamp, recorded: int | None) -> Stamp | None:
         """The newest stamp of the pipeline, after checking everything that came after the recorded snapshot."""
         newest: Stamp | None = None
         passed = recorded is None
@@ -321,7 +328,7 @@ class LakeTable:
         )
 
     def reconcile(
-        self, java: JavaObject, stamp: Stamp, base: int | None
+        self, java: JavaTable, stamp: Stamp, base: int | None
     ) -> tuple[int | None, int | None]:
         """Look at what came after `base`. Gives (the head to commit on, own snapshot if it is already there).
 
@@ -355,7 +362,7 @@ class LakeTable:
         raise self._lost(base)
 
 
-def _stamped_before(java: JavaObject, number: int) -> JavaObject | None:
+def _stamped_before(java: JavaTable, number: int) -> JavaSnapshot | None:
     """The newest snapshot with a stamp and a lower sequence number."""
     older = [
         s for s in iterate(java.snapshots())

@@ -12,12 +12,11 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pyspark.sql import SparkSession
-
 from icestream.catalog.graph import Plan, make_plan
 from icestream.catalog.objects import Object
 from icestream.errors import SignalError
 from icestream.lake.catalogs import Lake
+from icestream.lake.jvm import clone_session
 from icestream.lake.log import EpochLog
 from icestream.lake.stamp import ObjectAt, Record
 from icestream.maintenance.housekeeping import needed
@@ -65,7 +64,7 @@ class Backfill:
         self.group = f"icestream-backfill-{new.id}"
         self.stopped = threading.Event()
         self.base = pipeline.record
-        spark = _cloned(pipeline.lake.spark)
+        spark = clone_session(pipeline.lake.spark)
         self._own = Pipeline(
             Lake(spark, pipeline.lake.dml),
             pipeline.id,
@@ -182,8 +181,3 @@ def feeds_of(objects: Sequence[Object], new: Object) -> list[str]:
 
 def _is_filled(at: ObjectAt) -> bool:
     return bool((at.position or {}).get(BEGUN, {}).get("begun"))
-
-
-def _cloned(spark: SparkSession) -> SparkSession:
-    """A session with the same settings and temporary views of its own."""
-    return SparkSession(spark.sparkContext, spark._jsparkSession.cloneSession())

@@ -18,7 +18,7 @@ from icestream.home_log import log_failure
 from icestream.server.relations import model as system
 
 if TYPE_CHECKING:
-    from icestream.lake.jvm import JavaObject
+    from icestream.lake.java_types import JavaFile, JavaTable
     from icestream.lake.table import LakeTable
 
 _LOG = logging.getLogger(__name__)
@@ -70,7 +70,7 @@ def files(engine: Engine) -> tuple[system.File, ...]:
     return tuple(found.values())
 
 
-def _file(object: Object, java: JavaObject) -> system.File:
+def _file(object: Object, java: JavaFile) -> system.File:
     return system.File(
         FIRST_OID + object.id,
         str(java.location()),
@@ -81,7 +81,7 @@ def _file(object: Object, java: JavaObject) -> system.File:
     )
 
 
-def _tables(engine: Engine) -> Iterator[tuple[Object, LakeTable, JavaObject]]:
+def _tables(engine: Engine) -> Iterator[tuple[Object, LakeTable, JavaTable]]:
     """The Iceberg tables behind objects, loaded; those of catalogs that do not answer are left out."""
     from icestream.lake.catalogs import Lake
     from icestream.runtime.travel import iceberg_tables

@@ -1,4 +1,4 @@
-"""Rules of the code that no linter has: one tree of exceptions."""
+"""Rules of the code that no linter has: one tree of exceptions, one module that talks to the JVM."""
 
 from __future__ import annotations
 
@@ -52,3 +52,18 @@ def test_exceptions_are_one_tree(name: str) -> None:
 
     assert name.endswith("Error")
     assert is_below(name) or name in OUTSIDE
+
+
+# -- the JVM ---------------------------------------------------------------------------------------
+
+JVM = "lake/jvm.py"
+PRIVATE = {"_jvm", "_jsc", "_gateway", "_jdf", "_jsparkSession", "_jconf", "_jseq", "_jmap", "_sc"}
+"""Attributes of PySpark that lead to objects of Java."""
+
+
+@pytest.mark.parametrize("module", sorted(MODULES.keys() - {JVM}))
+def test_one_module_talks_to_the_jvm(module: str) -> None:
+    attributes = {n.attr for n in ast.walk(MODULES[module]) if isinstance(n, ast.Attribute)}
+    imported = {n.module for n in ast.walk(MODULES[module]) if isinstance(n, ast.ImportFrom)}
+    assert not attributes & PRIVATE
+    assert "py4j.java_gateway" not in imported
