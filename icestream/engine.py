@@ -678,6 +678,7 @@ class Engine:
             self.lock = HomeLock(self.home, self.take_over, int(self.store.meta("incarnation")))
             self.store.make()
             self._log.open()
+            _LOG.info("this process owns the home, incarnation %d", self.lock.incarnation)
             self.store.take(self.lock.incarnation)
             if self.store.plan != self._plan:
                 self.lock.release(in_order=not self.lock.after_crash)
@@ -823,6 +824,7 @@ class Engine:
 
     def after_epoch(self, report: EpochReport) -> None:
         """Tell of an epoch: in the status, and to whoever waits for one."""
+        _LOG.debug("epoch %d took %.3f s", report.epoch, report.seconds)
         self._write_status("running", report)
         with self.advanced:
             self.advanced.notify_all()

@@ -184,7 +184,11 @@ def test_an_engine_writes_what_it_tells(tmp_path: Path) -> None:
         engine._own()
         engine.notice(f"it said password='{CANARY}'")
     told = [json.loads(line)["message"] for line in written(home.logs).splitlines()]
-    assert told == ["before it owns the home", "it said password=<hidden>"]
+    assert told == [
+        "before it owns the home",
+        "this process owns the home, incarnation 1",
+        "it said password=<hidden>",
+    ]
 
 
 def test_what_is_suppressed_is_logged(folder: Path) -> None:
