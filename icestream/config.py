@@ -7,6 +7,8 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal
 
+from icestream.home_log import FORMATS, LEVELS
+
 DEFAULT_HOME = ".icestream"
 
 
@@ -90,11 +92,18 @@ def sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-Kind = Literal["text", "size", "duration", "number"]
+Kind = Literal["text", "size", "duration", "number", "choice"]
 
 
-def _setting(default: Any, help: str, kind: Kind, flag: str | None = None) -> Any:
-    return field(default=default, metadata={"help": help, "kind": kind, "flag": flag})
+def _setting(
+    default: Any,
+    help: str,
+    kind: Kind,
+    flag: str | None = None,
+    choices: tuple[str, ...] = (),
+) -> Any:
+    metadata = {"help": help, "kind": kind, "flag": flag, "choices": choices}
+    return field(default=default, metadata=metadata)
 
 
 @dataclass(frozen=True)
@@ -131,6 +140,15 @@ class EngineSettings:
     merge_small_files_at: int = _setting(
         32, "small data files that a table of the lake gathers before they are merged", "number"
     )
+    log_level: str = _setting(
+        "info", "least level of what is written to logs/icestream.log", "choice", choices=LEVELS
+    )
+    log_format: str = _setting(
+        "text",
+        "format of logs/icestream.log: json is an object per line",
+        "choice",
+        choices=FORMATS,
+    )
 
 
 @dataclass(frozen=True)
@@ -143,6 +161,7 @@ class SettingInfo:
     default: str
     """As the command line would take it."""
     help: str
+    choices: tuple[str, ...] = ()
 
 
 def engine_settings() -> list[SettingInfo]:
@@ -152,5 +171,6 @@ def engine_settings() -> list[SettingInfo]:
         flag = item.metadata["flag"] or "--" + item.name.replace("_", "-")
         kind: Kind = item.metadata["kind"]
         default = f"{item.default:g}s" if kind == "duration" else str(item.default)
-        found.append(SettingInfo(item.name, flag, kind, default, item.metadata["help"]))
+        help, choices = item.metadata["help"], item.metadata["choices"]
+        found.append(SettingInfo(item.name, flag, kind, default, help, choices))
     return found

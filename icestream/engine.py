@@ -37,6 +37,7 @@ from icestream.errors import (
     SqlError,
 )
 from icestream.file_access import FileAccess
+from icestream.home_log import HomeLog, log_failure, log_suppressed
 from icestream.jobs import Job, Jobs
 from icestream.observe import status as observe
 from icestream.observe.events import Events
@@ -100,8 +101,14 @@ class Engine:
     """Directories whose files statements may name. Those of the home are never among them."""
 
     def __post_init__(self) -> None:
+        self._log = HomeLog(self.home.logs, self.settings.log_level, self.settings.log_format)
         tell = self.notice
-        self.notice = lambda text: _try_telling(lambda: tell(mask_secrets(text)))
+
+        def notice(text: str) -> None:
+            _LOG.info("%s", text)
+            _try_telling(lambda: tell(mask_secrets(text)))
+
+        self.notice = notice
         self.store = Store(self.home)
         self.access = FileAccess.of(self.home.root, self.allow_paths)
         self.catalog = Catalog(self.store, self.env, self.access)
@@ -230,7 +237,10 @@ class Engine:
         except BaseException:
             self.catalog.forget([c.object.name for c in pending])
             if pending and self._pipeline is not None:
-                with interrupts.shield(), suppress(IcestreamError):
+                with (
+                    interrupts.shield(),
+                    log_suppressed(_LOG, "not attached again", IcestreamError),
+                ):
                     self._pipeline.attach(list(self.catalog), self.store.plan)
             raise
         return results
@@ -358,6 +368,7 @@ class Engine:
                 except FencedError:
                     raise
                 except IcestreamError as error:
+                    log_failure(_LOG, "job %d cannot be taken up again", id)
                     self.catalog.forget([c.object.name for c in pending])
                     self.notice(f"job {id} cannot be taken up again: {error.message}")
                     if isinstance(error, ConnectorError):
@@ -453,6 +464,7 @@ class Engine:
     def rows_at_hand(self, node: Node, hold: Hold = lambda cursor: None) -> pa.Table | None:
         """The same if Spark is not needed; else None. See `Local.rows`."""
         if self.store.settings().get("query_mode", "").lower() == "distributed":
+            self.local.fallbacks.count("query_mode is distributed")
             return None
         return self.local.rows(node, hold)
 
@@ -485,6 +497,7 @@ class Engine:
         except SqlError as error:
             if error.code != SERIALIZATION_FAILURE:
                 raise
+            log_failure(_LOG, "a statement runs again: others wrote meanwhile", level=logging.DEBUG)
             # Other sessions wrote meanwhile; now they wait. The turn comes first because `run` may need it.
             with self.turns, self.writes.lock:
                 own = Transaction()
@@ -514,6 +527,7 @@ class Engine:
         try:
             self.writes.see([o.key for o in self.catalog])
         except Exception as error:
+            log_failure(_LOG, "rows are written, but not visible yet")
             cause = error.__cause__ or error
             text = cause.message if isinstance(cause, IcestreamError) else str(cause)
             self.notice(f"the rows are written, but not visible yet: {text.partition(chr(10))[0]}")
@@ -663,6 +677,8 @@ class Engine:
         if self.lock is None:
             self.lock = HomeLock(self.home, self.take_over, int(self.store.meta("incarnation")))
             self.store.make()
+            self._log.open()
+            _LOG.info("this process owns the home, incarnation %d", self.lock.incarnation)
             self.store.take(self.lock.incarnation)
             if self.store.plan != self._plan:
                 self.lock.release(in_order=not self.lock.after_crash)
@@ -700,7 +716,9 @@ class Engine:
             try:
                 pipeline.open([o for o in self.catalog if o.name in known], self.store.plan)
             except BaseException:
-                with suppress(Exception):  # it may be opened again
+                with log_suppressed(
+                    _LOG, "a pipeline that did not open cannot be closed", Exception
+                ):
                     pipeline.close()
                 raise
             pipeline.state.paused = self.store.paused
@@ -773,17 +791,28 @@ class Engine:
                 changed=lambda: self._write_status("running"),
                 turn=self.turns,
             )
-        except (FencedError, interrupts.Interrupted):
+        except (FencedError, interrupts.StatementCancelledError):
             raise  # the status is the successor's now, or that of the pipeline that goes on
         except BaseException as error:
             from icestream.runtime.failures import describe_error
 
+            log_failure(_LOG, "the pipeline has failed", level=logging.ERROR)
             self._write_status("failed", message=describe_error(error).message)
             raise
         finally:
             self._runs -= 1
         if not self._runs:
             self._write_status("stopped")
+
+    def fallbacks(self) -> list[observe.FallbackStatus]:
+        """What Spark did since the start that could have been done without it, and why."""
+        counters = [self.local.fallbacks] if "local" in self.__dict__ else []
+        counters += [self._pipeline.lake.jvm.fallbacks] if self._pipeline is not None else []
+        return [
+            observe.FallbackStatus(counter.kind, reason, count)
+            for counter in counters
+            for reason, count in counter.counts().items()
+        ]
 
     def _settle(self) -> None:
         """Run epochs until everything that is there now is in, or the statement is cancelled."""
@@ -795,6 +824,7 @@ class Engine:
 
     def after_epoch(self, report: EpochReport) -> None:
         """Tell of an epoch: in the status, and to whoever waits for one."""
+        _LOG.debug("epoch %d took %.3f s", report.epoch, report.seconds)
         self._write_status("running", report)
         with self.advanced:
             self.advanced.notify_all()
@@ -818,9 +848,12 @@ class Engine:
             state = "paused"
         try:
             with self._telling:
-                observe.write(self.home, status_of(self._pipeline, state, epoch, message))
+                status = status_of(self._pipeline, state, epoch, message)
+                status.fallbacks = self.fallbacks()
+                observe.write(self.home, status)
         except Exception as error:  # a full disk, above all: it must not stop the pipeline
             reason = (error.strerror if isinstance(error, OSError) else None) or error
+            log_failure(_LOG, "the status cannot be written")
             self.notice(f"the status cannot be written: {reason}")
 
     def close(self) -> None:
@@ -847,6 +880,7 @@ class Engine:
         if "local" in self.__dict__:
             self.local.close()
         self.store.close()
+        self._log.close()
 
 
 def _try_telling(tell: Callable[[], None]) -> None:

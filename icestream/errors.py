@@ -1,16 +1,21 @@
-"""Every failure a user can meet, as one small tree.
+"""Every exception of the engine, as one small tree.
 
-    IcestreamError            what happened, where, which object, and what to do about it
-    ├── SqlError              the text is wrong: syntax, unknown names, types, options
-    │   └── NotSupportedError     the text is right, the capability is not there yet
-    ├── ConfigError           the machine or the configuration is wrong (Java, jars, home, JSON config)
-    ├── ConnectorError        the outside world said no (a broker, a bucket, a foreign catalog)
-    │   └── RangeLostError        a source can no longer repeat a range it once promised
-    ├── JvmLostError          Spark's JVM has ended; the process must be started again
-    ├── LakeError             an Iceberg table is not what the engine recorded
-    └── FencedError           a newer process took over; this one stops and commits nothing more
+    EngineError
+    ├── IcestreamError            a failure a user can meet: what happened, where, which object, what to do about it
+    │   ├── SqlError                  the text is wrong: syntax, unknown names, types, options
+    │   │   └── NotSupportedError         the text is right, the capability is not there yet
+    │   ├── ConfigError               the machine or the configuration is wrong (Java, jars, home, JSON config)
+    │   ├── ConnectorError            the outside world said no (a broker, a bucket, a foreign catalog)
+    │   │   └── RangeLostError            a source can no longer repeat a range it once promised
+    │   ├── JvmLostError              Spark's JVM has ended; the process must be started again
+    │   ├── LakeError                 an Iceberg table is not what the engine recorded
+    │   └── FencedError               a newer process took over; this one stops and commits nothing more
+    └── SignalError               one part of the engine tells another that it cannot go on; always caught inside
 
-An error carries its place (file:line:col with the line and a caret), the object it concerns, a
+Packages add their own below these. The only exception outside is `interrupts.StatementCancelledError`, which code that
+handles failures must not catch. All names end in Error; `tests/unit/test_code_rules.py` enforces it.
+
+An IcestreamError carries its place (file:line:col with the line and a caret), the object it concerns, a
 remedy, and the SQLSTATE that PostgreSQL has for it where clients look at that. `str(error)` is the whole message a user sees; it never contains a secret.
 """
 
@@ -43,8 +48,16 @@ class Place:
         return f"  {hide_known(self.text)}\n  {pad}^"
 
 
-class IcestreamError(Exception):
-    """Base of all errors: one clear sentence, the place, the object, the remedy."""
+class EngineError(Exception):
+    """Base of all exceptions of the engine."""
+
+
+class SignalError(EngineError):
+    """Base of exceptions that are raised and caught inside the engine, and that no user sees."""
+
+
+class IcestreamError(EngineError):
+    """Base of all errors that a user sees: one clear sentence, the place, the object, the remedy."""
 
     def __init__(
         self,

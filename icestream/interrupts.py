@@ -22,7 +22,7 @@ USER = "canceling statement due to user request"
 TIMEOUT = "canceling statement due to statement timeout"
 
 
-class Interrupted(BaseException):
+class StatementCancelledError(BaseException):
     """The statement was cancelled.
 
     Not an `Exception`: code that retries or ignores failures must not take it for one.
@@ -77,7 +77,7 @@ class Interrupt:
     def check(self) -> None:
         """Raise if it was cancelled."""
         if self._reason is not None:
-            raise Interrupted(self._reason)
+            raise StatementCancelledError(self._reason)
 
     def commit(self) -> None:
         """Raise if it was cancelled; else it cannot be cancelled any more. Called before a change becomes durable."""

@@ -17,8 +17,9 @@ from icestream.catalog.objects import MaterializedView, Object
 from icestream.catalog.replace import check_replaceable, swapped
 from icestream.catalog.store import Store
 from icestream.errors import FencedError, SqlError
+from icestream.home_log import log_failure
 from icestream.identity import object_names
-from icestream.interrupts import Interrupt, Interrupted
+from icestream.interrupts import Interrupt, StatementCancelledError
 from icestream.observe.events import Events
 from icestream.runtime.turns import Turns
 from icestream.sql.masking import mask_text
@@ -117,7 +118,7 @@ class Job:
         """Return when it is done; raise if it failed or was cancelled."""
         with self.interrupt.waiting("IPC", "Backfill"):
             self.done.wait()
-        if isinstance(self.error, Interrupted):
+        if isinstance(self.error, StatementCancelledError):
             raise SqlError(self.error.reason, code="57014")
         if self.error is not None:
             raise self.error
@@ -212,6 +213,7 @@ class Jobs:
                 except Exception as error:
                     interrupts.check()  # then that is what it failed for
                     if self._postpone(job, error):
+                        log_failure(_LOG, "job %d failed and is tried again", job.id)
                         return False
                     raise
         except BaseException as error:
@@ -224,8 +226,13 @@ class Jobs:
         return True
 
     def _tell_failure(self, job: Job) -> None:
-        if job.error is None or not job.background or isinstance(job.error, Interrupted):
+        if (
+            job.error is None
+            or not job.background
+            or isinstance(job.error, StatementCancelledError)
+        ):
             return
+        log_failure(_LOG, "job %d failed", job.id, error=job.error)
         self.host.notice(f"job {job.id} failed: {job.error}")
         reason = str(job.error).partition("\n")[0]
         self.host.events.add("CREATE_STREAM_JOB_FAIL", definition=job.statement, error=reason)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import logging
 import operator
 import os
 import re
@@ -20,6 +21,7 @@ from icestream.catalog.objects import Broken, MaterializedView, Object, Secret, 
 from icestream.catalog.store import Store, StoredObject
 from icestream.errors import ConfigError, IcestreamError, SqlError
 from icestream.file_access import FileAccess
+from icestream.home_log import log_failure
 from icestream.lake.pins import SnapshotPins
 from icestream.plan.delta_size import check_deltas
 from icestream.secrecy import HIDDEN, remember_secret
@@ -30,6 +32,8 @@ from icestream.sql.masking import conceal, mask_text
 from icestream.sql.source import Source
 from icestream.sql.tokens import tokenize
 from icestream.types import quote
+
+_LOG = logging.getLogger(__name__)
 
 SECRET_PREFIX = "icestream_secret_"
 
@@ -95,6 +99,7 @@ class Catalog:
                 (statement,) = parse(stored.text, stored.origin.rpartition(":")[0], self.values())
                 self.objects[stored.name] = bind(statement, stored.id, self.names(), stored.altered)
             except Exception as error:
+                log_failure(_LOG, "%s cannot be built from the store", stored.name)
                 self.objects[stored.name] = self._broken(stored, error)
             altered = stored.altered
             used = max([stored.id, altered.redefined, *altered.added.values()])

@@ -6,14 +6,13 @@ import argparse
 import logging
 import os
 import sys
-import time
-import traceback
 from collections.abc import Sequence
 
 from icestream import __version__
 from icestream.cli import demo, dev, doctor, plan, run, serve, sql, status
 from icestream.config import Home
 from icestream.errors import FencedError, IcestreamError
+from icestream.home_log import write_failure
 from icestream.secrecy import MaskingFormatter, mask_secrets
 
 FENCED = 3
@@ -65,13 +64,8 @@ def _unexpected(error: Exception, args: argparse.Namespace) -> str:
     home = getattr(args, "home", None)
     if home is None:
         return f"{text} (set ICESTREAM_DEBUG=1 for the details)"
-    log = Home.at(home).logs / "icestream.log"
     try:
-        log.parent.mkdir(parents=True, exist_ok=True)
-        with log.open("a") as file:
-            file.write(
-                f"--- {time.strftime('%Y-%m-%dT%H:%M:%S')}\n{mask_secrets(traceback.format_exc())}\n"
-            )
+        log = write_failure(Home.at(home).logs, f"icestream {args.command} has failed", error)
     except OSError:
         return f"{text} (set ICESTREAM_DEBUG=1 for the details)"
     return f"{text}\n  hint: the details are in {log}"

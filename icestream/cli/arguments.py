@@ -37,7 +37,7 @@ def add_engine(parser: argparse.ArgumentParser) -> None:
         parser.add_argument(
             setting.flag,
             dest=setting.name,
-            metavar=_METAVARS[setting.kind],
+            metavar="|".join(setting.choices) or _METAVARS[setting.kind],
             default=setting.default,
             help=f"{setting.help} (default: %(default)s)",
         )
@@ -105,10 +105,13 @@ def _value(setting: SettingInfo, text: str) -> Any:
                 if int(text) < 1:
                     raise ValueError(text)
                 return int(text)
+            case "choice":
+                if text not in setting.choices:
+                    raise ValueError(text)
+                return text
     except ValueError:
-        raise ConfigError(
-            f"{setting.flag} accepts {_ACCEPTS[setting.kind]}, not {text!r}"
-        ) from None
+        accepted = ", ".join(setting.choices) or _ACCEPTS[setting.kind]
+        raise ConfigError(f"{setting.flag} accepts {accepted}, not {text!r}") from None
 
 
 _METAVARS: dict[Kind, str] = {"text": "URL", "size": "SIZE", "duration": "TIME", "number": "N"}

@@ -51,8 +51,7 @@ def make() -> Path:
 
 def _record(recorded: Path) -> None:
     """Run a small pipeline in a JVM that writes its classes down when it ends."""
-    from pyspark import SparkContext
-
+    from icestream.lake.jvm import jvm_process
     from icestream.runtime import session
 
     folder = recorded.parent
@@ -63,9 +62,9 @@ def _record(recorded: Path) -> None:
     with Engine(home, application=application, allow_paths=[folder / "in"]) as engine:
         engine.execute(SCRIPT.format(path=folder / "in"))
         engine.run(threading.Event(), once=True)
-    assert SparkContext._gateway is not None
-    process = SparkContext._gateway.proc
+    process = jvm_process()
     application.stop()
+    assert process.stdin is not None
     process.stdin.close()
     process.wait(TIMEOUT)
 

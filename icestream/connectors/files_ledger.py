@@ -7,6 +7,7 @@ row with the same sequence number and a higher version replaces it.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Iterable, Mapping
 
@@ -16,12 +17,16 @@ from pyspark.sql import functions as F
 
 from icestream.connectors.files_identity import FileEntry
 from icestream.errors import LakeError
+from icestream.home_log import log_failure
 from icestream.identity import ObjectKey
 from icestream.lake import small
 from icestream.lake.catalogs import LAKE, OWNER, SYSTEM, Lake
-from icestream.lake.jvm import JavaObject, iterate
+from icestream.lake.java_types import JavaTable
+from icestream.lake.jvm import iterate
 from icestream.lake.stamp import Stamp
 from icestream.types import BIGINT, VARCHAR
+
+_LOG = logging.getLogger(__name__)
 
 COLUMNS = (
     ("sequence", BIGINT), ("path", VARCHAR), ("size", BIGINT), ("modified", BIGINT),
@@ -94,6 +99,7 @@ class Ledger:
             except LakeError:  # another process was quicker, or the table was tidied
                 if attempt + 1 == ATTEMPTS:
                     raise
+                log_failure(_LOG, "a commit to the ledger of files failed; it is tried again")
                 self.load(again=True)
 
     def amend(self, changed: Mapping[int, FileEntry]) -> None:
@@ -137,7 +143,7 @@ class Ledger:
         )
         self._head = self.table.append(staged.files, stamp, self._head)
 
-    def _load_with_columns(self) -> JavaObject:
+    def _load_with_columns(self) -> JavaTable:
         """The table, with the columns that earlier versions lacked."""
         java = self.table.load()
         known = {str(field.name()) for field in iterate(java.schema().columns())}

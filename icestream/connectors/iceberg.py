@@ -24,6 +24,7 @@ from icestream.connectors.iceberg_options import (
 from icestream.errors import ConnectorError, RangeLostError, did_you_mean
 from icestream.lake.catalogs import LAKE, CatalogSpec, Lake
 from icestream.lake.changes import changes
+from icestream.lake.jvm import system_properties
 from icestream.lake.position import Offset
 from icestream.lake.table import LakeTable, Snapshot
 from icestream.secrecy import HIDDEN
@@ -69,7 +70,7 @@ def use_spec(lake: Lake, spec: CatalogSpec, what: str) -> str:
                 remedy="give one of them another name",
             )
     if spec.properties["type"] == "glue" and "s3.access-key-id" in spec.properties:
-        system = lake.jvm.spark._jvm.java.lang.System
+        system = system_properties(lake.spark)
         for property, name in GLUE_KEYS.items():
             value = spec.properties[property]
             if system.getProperty(name) not in (None, value):

@@ -30,7 +30,7 @@ from icestream.connectors.kafka_options import (
 )
 from icestream.connectors.kafka_positions import Extent, Partition, Positions
 from icestream.errors import ConnectorError, RangeLostError, did_you_mean
-from icestream.lake.jvm import Names, java_message
+from icestream.lake.jvm import java_message, java_names
 from icestream.lake.position import Offset
 from icestream.types import BIGINT, BYTEA, INTEGER, TIMESTAMPTZ, VARCHAR, array, struct
 
@@ -55,7 +55,7 @@ class KafkaSource(Source):
         self.settings = context.settings
         self.properties = client_properties(context.settings)
         self.group = f"{context.settings['group.id.prefix']}-{context.key.replace('#', '-')}"
-        self._java = Names(context.spark._jvm)
+        self._java = java_names(context.spark)
         self._places: dict[tuple[str, int], Any] = {}
         self._admin: Any = None
         self._ids: dict[str, str] = {}

@@ -27,7 +27,7 @@ from icestream.file_access import INSUFFICIENT_PRIVILEGE, local_path
 from icestream.identity import ObjectKey
 from icestream.lake.access import access_of, home_of, landing_folder
 from icestream.lake.catalogs import LAKE, OWNER, SYSTEM, TABLE_PROPERTIES, literal
-from icestream.lake.jvm import java_message
+from icestream.lake.jvm import columns_ddl, java_message, list_files
 from icestream.lake.position import Offset
 from icestream.lake.table import LakeTable
 from icestream.types import backtick, spark_type
@@ -116,15 +116,13 @@ class LandedSource(Source):
         path = local_path(self.options.get("path", "none:"))
         if path is None:
             return
-        java = self.spark._jvm.org.apache.hadoop.fs.Path(path)
-        conf = self.spark.sparkContext._jsc.hadoopConfiguration()
         try:
-            found = java.getFileSystem(conf).globStatus(java) or ()
+            found = list_files(self.spark, path)
         except Py4JJavaError as error:
             raise self._failed(error) from error
         access = access_of(self.spark)
         for status in found:
-            lost = access.find_forbidden(local_path(str(status.getPath().toString())) or "")
+            lost = access.find_forbidden(local_path(str(status.getPath())) or "")
             if lost is not None:
                 raise ConnectorError(
                     f"source {self.name}: {lost} leads outside the allowed directories or into the home",
@@ -139,8 +137,7 @@ class LandedSource(Source):
             return
         shutil.rmtree(self.checkpoint, ignore_errors=True)
         self.lake.create_namespace(self.table.parts[:-1])
-        java = self.spark._jvm.org.apache.spark.sql.types.DataType
-        columns = java.fromJson(self._stream().schema.json()).toDDL()
+        columns = columns_ddl(self._stream())
         properties = TABLE_PROPERTIES | {
             "format-version": "3",
             OWNER: self.key,

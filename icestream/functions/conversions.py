@@ -15,7 +15,7 @@ from icestream.functions.expressions import Call, Cast, Expr, Literal
 from icestream.functions.function import Function
 from icestream.functions.input_errors import TextInputError
 from icestream.functions.registry import REGISTRY
-from icestream.functions.resolve import Ambiguous, resolve
+from icestream.functions.resolve import AmbiguousCallError, resolve
 from icestream.functions.text_input import Elements, parse_array
 from icestream.functions.trees import OPERATORS
 from icestream.types import ArrayType, Type
@@ -66,7 +66,7 @@ class Conversions:
         types = [a.type for a in args]
         try:
             found = resolve(overloads, types, name in _SYMBOLS)
-        except Ambiguous:
+        except AmbiguousCallError:
             raise SqlError(
                 f"{self.signature(name, types)} is not unique",
                 place=self.place_of(node),

@@ -6,6 +6,7 @@ import re
 import string
 from dataclasses import dataclass
 
+from icestream.errors import SignalError
 from icestream.functions.input_errors import TextInputError, syntax_error
 
 LONGEST = 100
@@ -60,7 +61,7 @@ _BLANKS = re.compile(r"[ \t\n\v\f\r]+")
 _WHOLE = re.compile(r"[ \t\n\v\f\r]*[+-]?\d+", re.ASCII)
 
 
-class FieldError(Exception):
+class FieldError(SignalError):
     """A field that cannot be read: `kind` is format, field, date, zone or interval."""
 
     def __init__(self, kind: str = "format") -> None:

@@ -1,6 +1,6 @@
 """A bound expression as DuckDB SQL text, where the value is surely the one that Spark's text gives.
 
-What is not listed here raises `Unsure`: Spark answers then. So does it when DuckDB fails on what is listed, and raises
+What is not listed here raises `NotTranslatableError`: Spark answers then. So does it when DuckDB fails on what is listed, and raises
 PostgreSQL's error. Sums of floats depend on the order of rows, so they are left out; so are floats
 as keys, because 0.0 and -0.0 are one key with two faces.
 """
@@ -13,6 +13,7 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
 from icestream import types as t
+from icestream.errors import SignalError
 from icestream.functions.datetime_input import is_common
 from icestream.functions.equality import has_variants
 from icestream.functions.expression_errors import is_finite, is_float_sum
@@ -83,7 +84,7 @@ def hide_statistics(column: str) -> str:
     return f"least({column}, {column}) AS {column}"
 
 
-class Unsure(Exception):
+class NotTranslatableError(SignalError):
     """Something that Spark and DuckDB may see differently."""
 
 
@@ -111,13 +112,13 @@ class Expressions:
                 return self.aggregate(expr)
             case WindowCall():
                 return self.window(expr)
-        raise Unsure(type(expr).__name__)
+        raise NotTranslatableError(type(expr).__name__)
 
     def sort(self, sort: Sort) -> str:
         """A key of an ORDER BY."""
         compared(sort.expr.type)
         if has_variants(sort.expr.type):
-            raise Unsure(str(sort.expr.type))
+            raise NotTranslatableError(str(sort.expr.type))
         order = "DESC" if sort.descending else "ASC"
         return f"{self.visit(sort.expr)} {order} NULLS {'FIRST' if sort.nulls_first else 'LAST'}"
 
@@ -135,7 +136,7 @@ class Expressions:
             return self.float_sum(expr)
         texts = [self.visit(a) for a in args]
         if name in _COMPARING and any(has_variants(a.type) for a in args):
-            raise Unsure(name)
+            raise NotTranslatableError(name)
         if name in _PLAIN:
             return _PLAIN[name].format(*texts)
         if name == "in":
@@ -173,7 +174,7 @@ class Expressions:
         finite = "".join(f" AND isfinite({leaf})" for leaf in leaves)
         checked = f"CASE WHEN isinf({whole}){finite} THEN error('out of range') ELSE {whole} END"
         if len(checked) > LONGEST:
-            raise Unsure("a long sum")
+            raise NotTranslatableError("a long sum")
         return cast(checked, root.type)
 
     def numeric(
@@ -185,7 +186,7 @@ class Expressions:
         if len(args) == 1 and name == "round":
             return cast(f"round({texts[0]}, 0)", result)
         if len(args) != 2:
-            raise Unsure(name)
+            raise NotTranslatableError(name)
         if name in ("+", "-"):
             return cast(f"({cast(texts[0], result)} {name} {cast(texts[1], result)})", result)
         scales = [a.type.scale for a in args if isinstance(a.type, NumericType)]
@@ -194,16 +195,16 @@ class Expressions:
         if name == "/" and result.scale == t.NUMERIC.scale:
             above, below = (_unscaled(cast(x, result), result.scale) for x in texts)
             return _ratio(above, _not_zero(below), QUOTIENT, result)
-        raise Unsure(name)
+        raise NotTranslatableError(name)
 
     def rounded(self, result: NumericType, args: Sequence[Expr], texts: Sequence[str]) -> str:
         """round(x, n): n must be a constant that leaves out digits after the point."""
         digits = args[1].value if isinstance(args[1], Literal) else None
         source = args[0].type
         if not isinstance(source, NumericType) or not isinstance(digits, int):
-            raise Unsure("round")
+            raise NotTranslatableError("round")
         if not 0 <= digits <= source.scale:
-            raise Unsure("round")
+            raise NotTranslatableError("round")
         return cast(f"round({texts[0]}, {digits})", result)
 
     def other(self, expr: Call, texts: Sequence[str]) -> str:
@@ -217,7 +218,7 @@ class Expressions:
             case "~~", (t.VARCHAR, t.VARCHAR):
                 pattern = constant(expr.args[1])
                 if pattern is None:
-                    raise Unsure("LIKE")
+                    raise NotTranslatableError("LIKE")
                 parts = like_parts(pattern, "\\")
                 if has_backtracking(parts):  # DuckDB's regular expressions do not go back
                     return f"regexp_full_match({texts[0]}, {string(like_regex(parts))})"
@@ -241,14 +242,14 @@ class Expressions:
         """A moment ± a constant interval."""
         name, args = expr.function.name, expr.args
         if name not in ("+", "-") or len(args) != 2:
-            raise Unsure(name)
+            raise NotTranslatableError(name)
         moment, span = args
         value = span.value if isinstance(span, Literal) else None
         if not isinstance(value, Interval):
-            raise Unsure(name)
+            raise NotTranslatableError(name)
         kinds = (t.DATE, t.TIMESTAMP, t.TIMESTAMPTZ)
         if moment.type not in kinds:
-            raise Unsure(name)
+            raise NotTranslatableError(name)
         wall = f"CAST({_wall(texts[0], moment.type)} AS TIMESTAMP)"
         parts = (
             f"to_months({value.months})",
@@ -263,7 +264,7 @@ class Expressions:
         """Conversions that both do alike; text is left to Spark but for whole numbers and booleans."""
         source, target = expr.arg.type, expr.type
         if expr.length is not None:
-            raise Unsure("a length")
+            raise NotTranslatableError("a length")
         if isinstance(expr.arg, Literal) and expr.arg.value is None:
             return f"CAST(NULL AS {duck_type(target)})"
         if (
@@ -289,7 +290,7 @@ class Expressions:
                 return f"CAST({_wall(text, source)} AS DATE)"
             case ((t.DATE | t.TIMESTAMP | t.TIMESTAMPTZ), (t.TIMESTAMP | t.TIMESTAMPTZ)):
                 return _of_wall(f"CAST({_wall(text, source)} AS TIMESTAMP)", target)
-        raise Unsure(f"{source} as {target}")
+        raise NotTranslatableError(f"{source} as {target}")
 
     # -- aggregates and windows -------------------------------------------------------------------
 
@@ -297,7 +298,7 @@ class Expressions:
         """An aggregate whose value does not depend on the order of rows."""
         name, args = expr.function.name, expr.args
         if expr.order_by or len(args) > 1:
-            raise Unsure(name)
+            raise NotTranslatableError(name)
         where = f" FILTER (WHERE {self.visit(expr.filter)})" if expr.filter else ""
         distinct = "DISTINCT " if expr.distinct else ""
 
@@ -322,13 +323,13 @@ class Expressions:
         if name == "avg" and not expr.distinct and isinstance(expr.type, NumericType):
             total = made("sum", _summand(text, kind))
             return self.mean(total, made("count", text), kind, expr.type)
-        raise Unsure(name)
+        raise NotTranslatableError(name)
 
     def mean(self, total: str, count: str, kind: Type, result: NumericType) -> str:
         """The exact sum, divided once."""
         scale = kind.scale if isinstance(kind, NumericType) else 0
         if result.scale != t.NUMERIC.scale:
-            raise Unsure("avg")
+            raise NotTranslatableError("avg")
         return _ratio(
             _unscaled(total, scale), f"nullif({count}, 0)::HUGEINT", QUOTIENT - scale, result
         )
@@ -338,7 +339,7 @@ class Expressions:
         call = expr.call
         names = ("row_number", "rank", "dense_rank")
         if not isinstance(call, Call) or call.function.name not in names or expr.frame:
-            raise Unsure("a window")
+            raise NotTranslatableError("a window")
         for each in expr.partition_by:
             keyed(each.type)
         parts = []
@@ -354,7 +355,7 @@ def duck_type(type: Type) -> str:
     if isinstance(type, NumericType):
         return f"DECIMAL({type.precision},{type.scale})"
     if type not in TYPES:
-        raise Unsure(str(type))
+        raise NotTranslatableError(str(type))
     return TYPES[type]
 
 
@@ -368,7 +369,7 @@ def keyed(type: Type) -> None:
     """Raises unless equal values of the type look alike as well."""
     duck_type(type)
     if type in t.FLOATS or has_variants(type):
-        raise Unsure(str(type))
+        raise NotTranslatableError(str(type))
 
 
 def cast(text: str, type: Type) -> str:
@@ -384,7 +385,7 @@ def quoted(name: str) -> str:
 def string(value: str) -> str:
     """A string literal. DuckDB knows no escapes in it."""
     if "\0" in value:
-        raise Unsure("a zero byte")
+        raise NotTranslatableError("a zero byte")
     return "'" + value.replace("'", "''") + "'"
 
 
@@ -404,17 +405,17 @@ def literal(expr: Literal) -> str:
             if type in (t.VARCHAR, t.NULL):
                 return string(value)
             if type in (t.DATE, t.TIMESTAMP, t.TIMESTAMPTZ) and not is_common(value):
-                raise Unsure("a year before 1 or after 9999")
+                raise NotTranslatableError("a year before 1 or after 9999")
             if type == t.DATE:
                 return f"CAST({string(value)} AS DATE)"
             if type in (t.TIMESTAMP, t.TIMESTAMPTZ):
                 return _moment(value, type)
-            raise Unsure(f"a literal of type {type}")
+            raise NotTranslatableError(f"a literal of type {type}")
         case float() | int():
             return cast(f"'{value!r}'", type)
         case Decimal():
             return cast(f"'{value:f}'", type)
-    raise Unsure(f"a literal of type {type}")
+    raise NotTranslatableError(f"a literal of type {type}")
 
 
 def _moment(value: str, type: Type) -> str:
@@ -454,14 +455,14 @@ def _summand(text: str, type: Type) -> str:
     if not isinstance(type, NumericType) or type.precision <= SUMMED:
         return text
     if type.scale >= SUMMED:
-        raise Unsure("a sum that may be too large unnoticed")
+        raise NotTranslatableError("a sum that may be too large unnoticed")
     return cast(text, t.numeric(SUMMED, type.scale))
 
 
 def _ratio(above: str, below: str, power: int, result: NumericType) -> str:
     """A quotient of whole numbers as Spark has it: rounded at its own digits first, then at those of the result."""
     if len(above) + len(below) > LONG:
-        raise Unsure("a text that grows and grows")
+        raise NotTranslatableError("a text that grows and grows")
     sign = f"sign({above}) * sign({below})"
     whole = f"((2 * abs({above}) * {10**power}::HUGEINT + abs({below})) // (2 * abs({below})))"
     step = 10 ** (QUOTIENT - result.scale)

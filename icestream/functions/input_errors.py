@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from icestream.errors import SignalError
 
-class TextInputError(ValueError):
+
+class TextInputError(SignalError, ValueError):
     """A text that is no value of the type, or a constant that a function refuses. `code` is the SQLSTATE, `remedy` says what to write instead."""
 
     def __init__(self, code: str, message: str, remedy: str | None = None) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 
 from icestream import types as t
+from icestream.errors import SignalError
 from icestream.functions.coercion import (
     as_numeric,
     category,
@@ -33,7 +34,7 @@ from icestream.types import ArrayType, MapType, NumericType, StructType, Type
 Candidate = tuple[Function, tuple[Type, ...]]
 
 
-class Ambiguous(Exception):
+class AmbiguousCallError(SignalError):
     """Several overloads fit equally well."""
 
 
@@ -101,7 +102,7 @@ def _narrow(fitting: list[Candidate], args: Sequence[Type]) -> Candidate | None:
             assumed = [known.copy().pop() if a == t.NULL else a for a in args]
             rest = [c for c in rest if _exact(c, assumed) == len(args)] or rest
     if len(rest) > 1:
-        raise Ambiguous
+        raise AmbiguousCallError
     return rest[0]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import re
 import sqlite3
 import uuid
@@ -20,14 +21,23 @@ from pyspark.sql import SparkSession
 
 from icestream.config import Home
 from icestream.errors import ConnectorError, LakeError
+from icestream.home_log import log_failure
 from icestream.lake.access import LAKE as LAKE
 from icestream.lake.access import check_table_folders
 from icestream.lake.access import home_of as home_of
 from icestream.lake.dml_log import DmlLog
-from icestream.lake.jvm import Jvm, is_missing, java_message
+from icestream.lake.jvm import (
+    Jvm,
+    has_synced_files,
+    is_missing,
+    java_message,
+    set_application_setting,
+)
 from icestream.lake.table import LakeTable
 from icestream.secrecy import HIDDEN, REDACTED
 from icestream.types import DOUBLE, REAL, Type, backtick, stored_spark_type
+
+_LOG = logging.getLogger(__name__)
 
 SYSTEM = "icestream"
 """The namespace of the engine's own tables: epoch logs, ledgers."""
@@ -96,6 +106,7 @@ def check_embedded(home: Home) -> None:
         with closing(sqlite3.connect(f"file:{home.lake_catalog}?mode=ro", uri=True)) as database:
             database.execute("SELECT count(*) FROM sqlite_master").fetchall()
     except sqlite3.OperationalError:
+        log_failure(_LOG, "the embedded catalog cannot be looked at")
         return  # locked or not readable: that may pass, and Spark says it
     except sqlite3.DatabaseError as error:
         raise LakeError(
@@ -126,19 +137,14 @@ class Lake:
     @cached_property
     def is_synced(self) -> bool:
         """Whether local files are durable once Spark has closed them (see `runtime.java_library`)."""
-        context = self.spark.sparkContext
-        local = context._jvm.org.apache.hadoop.fs.FileSystem.getLocal(
-            context._jsc.hadoopConfiguration()
-        )
-        return str(local.getClass().getSimpleName()) == "SyncedLocalFileSystem"
+        return has_synced_files(self.spark)
 
     def use(self, spec: CatalogSpec) -> None:
         """Make a foreign catalog known to the session."""
-        application = self.spark.sparkContext._jsc.sc().conf()
         for key, value in spec.spark_conf().items():
             # Spark's events hide only settings that the application has too.
             if re.search(REDACTED, key) or re.search(REDACTED, value):
-                application.set(key, HIDDEN)
+                set_application_setting(self.spark, key, HIDDEN)
             self.spark.conf.set(key, value)
 
     def table(self, *name: str, owned: bool) -> LakeTable:

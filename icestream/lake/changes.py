@@ -19,7 +19,8 @@ from icestream.errors import NotSupportedError, RangeLostError
 from icestream.lake import small, vectors
 from icestream.lake.files import LiveFile, LiveFiles, live_rows, rows_at
 from icestream.lake.fold import DELETE, OFFSET, OP, PARTITION, STREAM, UPSERT
-from icestream.lake.jvm import JavaObject, iterate
+from icestream.lake.java_types import JavaFile, JavaSnapshot, JavaTable
+from icestream.lake.jvm import iterate
 from icestream.lake.table import LakeTable
 from icestream.lake.vectors import Bits
 from icestream.types import backtick
@@ -151,14 +152,14 @@ class _Segment:
     """What commits without a compaction among them did to the data files: net, from before the first to the last."""
 
     last: int
-    added: dict[str, JavaObject] = field(default_factory=dict)
-    removed: dict[str, JavaObject] = field(default_factory=dict)
-    vector: dict[str, JavaObject] = field(default_factory=dict)
+    added: dict[str, JavaFile] = field(default_factory=dict)
+    removed: dict[str, JavaFile] = field(default_factory=dict)
+    vector: dict[str, JavaFile] = field(default_factory=dict)
     """The newest vector of a data file."""
-    before: dict[str, JavaObject | None] = field(default_factory=dict)
+    before: dict[str, JavaFile | None] = field(default_factory=dict)
     """The vector that a data file had before the segment."""
 
-    def take(self, table: LakeTable, java: JavaObject, snapshot: JavaObject) -> None:
+    def take(self, table: LakeTable, java: JavaTable, snapshot: JavaSnapshot) -> None:
         """Add the next snapshot, in the order of time."""
         io = java.io()
         self.last = snapshot.snapshotId()
@@ -179,7 +180,7 @@ class _Segment:
     def frames(
         self,
         table: LakeTable,
-        java: JavaObject,
+        java: JavaTable,
         number: int,
         held: ExitStack,
         known: Mapping[str, LiveFile],
@@ -196,7 +197,7 @@ class _Segment:
             yield _as_changes(frame, UPSERT, F.lit(number))
 
     def chosen(
-        self, table: LakeTable, java: JavaObject, known: Mapping[str, LiveFile]
+        self, table: LakeTable, java: JavaTable, known: Mapping[str, LiveFile]
     ) -> Iterator[tuple[int, list[tuple[LiveFile, Bits | None]]]]:
         """Where the rows that went are, then where those are that came; None: all rows of a file."""
         yield DELETE, list(self._from(self._gone(table, java), table, java, known))
@@ -215,7 +216,7 @@ class _Segment:
         self,
         gone: Mapping[str, Bits],
         table: LakeTable,
-        java: JavaObject,
+        java: JavaTable,
         known: Mapping[str, LiveFile],
     ) -> list[tuple[LiveFile, Bits]]:
         """Positions with the files they are in."""
@@ -224,7 +225,7 @@ class _Segment:
             known = LiveFiles(table, java, self.last)
         return [(files.get(loc) or known[loc], bits) for loc, bits in gone.items()]
 
-    def _gone(self, table: LakeTable, java: JavaObject) -> dict[str, Bits]:
+    def _gone(self, table: LakeTable, java: JavaTable) -> dict[str, Bits]:
         """Positions of files from before the segment that were live then and are not any more."""
         gone: dict[str, Bits] = {}
         for location, vector in self.vector.items():
@@ -243,8 +244,8 @@ class _Segment:
         return {location: bits for location, bits in gone.items() if bits}
 
 
-def _segments(table: LakeTable, java: JavaObject, start: int, end: int) -> list[_Segment]:
-    chain: list[JavaObject] = []
+def _segments(table: LakeTable, java: JavaTable, start: int, end: int) -> list[_Segment]:
+    chain: list[JavaSnapshot] = []
     snapshot = java.snapshot(end)
     while snapshot is not None and snapshot.snapshotId() != start:
         chain.append(snapshot)
@@ -265,7 +266,7 @@ def _segments(table: LakeTable, java: JavaObject, start: int, end: int) -> list[
     return segments
 
 
-def _referenced(table: LakeTable, delete: JavaObject) -> str:
+def _referenced(table: LakeTable, delete: JavaFile) -> str:
     """The data file a vector is for."""
     if str(delete.format()) != "PUFFIN":
         raise NotSupportedError(

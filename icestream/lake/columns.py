@@ -9,7 +9,8 @@ from decimal import Decimal
 import pyarrow as pa
 from pyspark.sql.types import StructType
 
-from icestream.lake.jvm import JavaObject, iterate
+from icestream.lake.java_types import JavaFile, JavaObject, JavaTable
+from icestream.lake.jvm import iterate
 from icestream.lake.staging import missing_column
 from icestream.lake.table import LakeTable
 
@@ -20,7 +21,7 @@ CARRIED_TYPES = KEY_TYPES | {"fixed"}
 """Types of values, also within nested ones, that pyarrow and Spark read from Parquet as the same."""
 
 
-def row_type(table: LakeTable, java: JavaObject, columns: Sequence[str]) -> StructType:
+def row_type(table: LakeTable, java: JavaTable, columns: Sequence[str]) -> StructType:
     """Some columns with the types that Spark gives them when it reads the table."""
     text = table.jvm.iceberg.spark.SparkSchemaUtil.convert(java.schema()).json()
     fields = {f.name: f for f in StructType.fromJson(json.loads(text)).fields}
@@ -51,7 +52,7 @@ def stored(type: pa.DataType) -> pa.DataType:
     return pa.large_binary() if pa.types.is_binary(type) else type
 
 
-def name_mapping(java: JavaObject) -> dict[int, tuple[str, ...]]:
+def name_mapping(java: JavaTable) -> dict[int, tuple[str, ...]]:
     """Names that columns have in files without field ids."""
     text = java.properties().get("schema.name-mapping.default")
     fields = json.loads(str(text)) if text is not None else []
@@ -65,7 +66,7 @@ def plain(value: object) -> object:
     return bytes(value.array()) if hasattr(value, "array") else str(value)
 
 
-def access_properties(java: JavaObject, locations: Iterable[str]) -> dict[str, str]:
+def access_properties(java: JavaTable, locations: Iterable[str]) -> dict[str, str]:
     """How files of the table are reached: what its catalog says about the object store, if they are in one."""
     if all(location.startswith(("file:", "/")) for location in locations):
         return {}
@@ -78,11 +79,11 @@ def access_properties(java: JavaObject, locations: Iterable[str]) -> dict[str, s
 class Partitions:
     """Values of key columns that data files need not hold, because the table is partitioned by them as they are."""
 
-    def __init__(self, java: JavaObject, key: set[int]) -> None:
+    def __init__(self, java: JavaTable, key: set[int]) -> None:
         self.java, self.key = java, key
         self._identities: dict[int, list[tuple[int, int, JavaObject]]] = {}
 
-    def constants(self, file: JavaObject) -> tuple[tuple[int, object], ...]:
+    def constants(self, file: JavaFile) -> tuple[tuple[int, object], ...]:
         """(field id, value) of such columns, in the form in which they are compared."""
         number = file.specId()
         if number not in self._identities:

@@ -6,6 +6,7 @@ then all that is read, and a look-up takes a few milliseconds.
 
 from __future__ import annotations
 
+import logging
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -17,8 +18,11 @@ import numpy as np
 import pyarrow as pa
 
 from icestream.functions.duckdb import quoted, string
-from icestream.lake.listing import DataFile, Listed, NotPlain
+from icestream.home_log import log_failure
+from icestream.lake.listing import DataFile, Listed, NeedsSparkError
 from icestream.lake.vectors import Bits
+
+_LOG = logging.getLogger(__name__)
 
 WORTH = 20_000
 """Rows from which a copy pays: fewer are read from their files as fast."""
@@ -94,6 +98,7 @@ class Copies:
             self._change(copy, (), {}, list(listed.files.values()))
             made = True
         except (OSError, duckdb.Error) as error:
+            log_failure(_LOG, "%s could not be copied into DuckDB", listed.name)
             if not isinstance(error, OSError | duckdb.IOException):  # its files are not just gone
                 self._refused.add(listed.name)
             with suppress(duckdb.Error):
@@ -181,7 +186,7 @@ def scan(listed: Listed, files: Sequence[DataFile], dead: str, also: str = "") -
     Columns are found by their field ids, whatever they were called when a file was written.
     """
     if not listed.columns:
-        raise NotPlain("no plain column")
+        raise NeedsSparkError("a table without a column that DuckDB reads")
     names = ", ".join(f"r.{quoted(c.name)}" for c in listed.columns)
     if not files:
         nothing = (f"CAST(NULL AS {c.type}) AS {quoted(c.name)}" for c in listed.columns)

@@ -28,7 +28,7 @@ import pyarrow.parquet as pq
 
 from icestream import faults
 from icestream.config import make_folder, sync_folder
-from icestream.errors import FencedError, IcestreamError, LakeError
+from icestream.errors import FencedError, IcestreamError, LakeError, SignalError
 from icestream.identity import ObjectKey
 from icestream.lake.fold import OFFSET, OP, UNSET
 
@@ -70,7 +70,7 @@ class Entry:
         return any(self.incarnation < other and self.number >= at for other, at in fences)
 
 
-class _NotWithdrawnError(OSError):
+class _NotWithdrawnError(SignalError, OSError):
     """An entry was linked, but neither made durable nor removed: it may be there after a crash."""
 
 

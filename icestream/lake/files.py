@@ -11,9 +11,10 @@ from threading import Lock
 from pyspark.sql import DataFrame
 
 from icestream.lake import vectors
-from icestream.lake.jvm import JavaObject, Jvm, iterate
+from icestream.lake.java_types import JavaFile, JavaObject, JavaTable
+from icestream.lake.jvm import Jvm, iterate
 from icestream.lake.runs import Vector
-from icestream.lake.table import LakeTable, Snapshot
+from icestream.lake.table import LakeTable, Snapshot, snapshot_of
 from icestream.lake.vectors import Bits
 
 STEPS = 16
@@ -26,20 +27,20 @@ REACH = 16
 class LiveFile:
     """A data file, and the delete files that apply to it."""
 
-    java: JavaObject
+    java: JavaFile
     location: str
     rows: int
     first_row_id: int | None
-    deletes: list[JavaObject] = field(default_factory=list)
+    deletes: list[JavaFile] = field(default_factory=list)
     """Deletion vectors and position delete files."""
-    equality: list[JavaObject] = field(default_factory=list)
+    equality: list[JavaFile] = field(default_factory=list)
     dead: Bits | None = None
     """The deleted positions, once they have been read."""
     vector: Vector | None = None
     """Where the deletion vector is, once somebody has asked."""
 
     @classmethod
-    def of(cls, java: JavaObject, deletes: Sequence[JavaObject] = ()) -> LiveFile:
+    def of(cls, java: JavaFile, deletes: Sequence[JavaFile] = ()) -> LiveFile:
         """A data file with those delete files."""
         location = str(java.location())
         return cls(java, location, java.recordCount(), java.firstRowId(), list(deletes))
@@ -48,7 +49,7 @@ class LiveFile:
 class LiveFiles(Mapping[str, LiveFile]):
     """All data files of a snapshot by their location."""
 
-    def __init__(self, table: LakeTable, java: JavaObject, snapshot: int | None) -> None:
+    def __init__(self, table: LakeTable, java: JavaTable, snapshot: int | None) -> None:
         self.table = table
         self.java = java
         self.snapshot = snapshot
@@ -81,7 +82,7 @@ class LiveFiles(Mapping[str, LiveFile]):
     def __len__(self) -> int:
         return len(self._files)
 
-    def upgraded(self, java: JavaObject) -> bool:
+    def upgraded(self, java: JavaTable) -> bool:
         """Whether the files have got row ids since they were listed: with the first commit of format version 3."""
         unknown = any(file.first_row_id is None for file in self._files.values())
         return unknown and java.operations().current().formatVersion() >= 3
@@ -101,19 +102,21 @@ class LiveFiles(Mapping[str, LiveFile]):
                 delete = file.deletes[0]
                 if len(file.deletes) > 1 or str(delete.format()) != "PUFFIN":
                     return None
-                where = str(delete.location())
-                file.vector = Vector(where, delete.contentOffset(), delete.contentSizeInBytes())
+                offset, size = delete.contentOffset(), delete.contentSizeInBytes()
+                assert offset is not None
+                assert size is not None
+                file.vector = Vector(str(delete.location()), offset, size)
             if file.equality:
                 return None
             found[location] = file.vector
         return found
 
-    def after(self, java: JavaObject, snapshot: int) -> LiveFiles | None:
+    def after(self, java: JavaTable, snapshot: int) -> LiveFiles | None:
         """The files of a snapshot whose parent this one is, out of what that commit did; this one stays as it is.
 
         None if the commit has deletes that are not vectors: then the files have to be listed.
         """
-        commit, io = java.snapshot(snapshot), java.io()
+        commit, io = snapshot_of(java, snapshot), java.io()
         files = dict(self._files)
         for gone in iterate(commit.removedDataFiles(io)):
             files.pop(str(gone.location()), None)
@@ -139,9 +142,9 @@ class LiveFiles(Mapping[str, LiveFile]):
 
     def advanced(
         self,
-        java: JavaObject,
+        java: JavaTable,
         snapshot: int,
-        marked: Mapping[str, tuple[JavaObject, Bits]],
+        marked: Mapping[str, tuple[JavaFile, Bits]],
         emptied: Sequence[LiveFile],
     ) -> LiveFiles:
         """The files after a commit of ours on top of this snapshot: what it added, newly marked and removed."""
@@ -152,7 +155,7 @@ class LiveFiles(Mapping[str, LiveFile]):
             file = self._files[location]
             kept = [d for d in file.deletes if not replaced(d, delete)]
             file.deletes, file.dead, file.vector = [*kept, delete], dead, None
-        for added in iterate(java.snapshot(snapshot).addedDataFiles(java.io())):
+        for added in iterate(snapshot_of(java, snapshot).addedDataFiles(java.io())):
             file = LiveFile.of(added)
             self._files[file.location] = file
         return self
@@ -166,7 +169,7 @@ class RecentFiles:
         self._known: dict[int, LiveFiles] = {}
         self._lock = Lock()
 
-    def of(self, java: JavaObject, snapshots: Sequence[Snapshot]) -> list[LiveFiles]:
+    def of(self, java: JavaTable, snapshots: Sequence[Snapshot]) -> list[LiveFiles]:
         """The files of these snapshots, which are given from the newest back; the oldest first."""
         with self._lock:
             for snapshot in reversed(snapshots):
@@ -176,7 +179,7 @@ class RecentFiles:
             self._known = {s.id: self._known[s.id] for s in reversed(snapshots)}
             return list(self._known.values())
 
-    def _followed(self, java: JavaObject, snapshot: int) -> LiveFiles | None:
+    def _followed(self, java: JavaTable, snapshot: int) -> LiveFiles | None:
         path: list[int] = []
         at: int | None = snapshot
         while at is not None and at not in self._known:
@@ -191,7 +194,7 @@ class RecentFiles:
         return live
 
 
-def recent(table: LakeTable, java: JavaObject) -> list[Snapshot]:
+def recent(table: LakeTable, java: JavaTable) -> list[Snapshot]:
     """The snapshots that rows are looked up at, from the head back: all since the last commit but one that changed rows.
 
     Compactions and fences change none, however many there are in between.
@@ -211,7 +214,7 @@ def _changes_rows(snapshot: Snapshot) -> bool:
     return snapshot.operation != "replace" and any(w in snapshot.summary for w in what)
 
 
-def replaced(old: JavaObject, new: JavaObject) -> bool:
+def replaced(old: JavaFile, new: JavaFile) -> bool:
     """Whether a new delete file of a data file takes the old one's place: a vector does, if the old one is for that
     file alone."""
     return str(new.format()) == "PUFFIN" and old.referencedDataFile() is not None
@@ -219,7 +222,7 @@ def replaced(old: JavaObject, new: JavaObject) -> bool:
 
 @contextmanager
 def rows_at(
-    table: LakeTable, java: JavaObject, chosen: Sequence[tuple[LiveFile, Bits]]
+    table: LakeTable, java: JavaTable, chosen: Sequence[tuple[LiveFile, Bits]]
 ) -> Iterator[DataFrame]:
     """The rows at chosen positions of some files, as a frame of the table's columns, read by Iceberg's own reader.
 
@@ -242,14 +245,14 @@ def rows_at(
 
 
 @contextmanager
-def live_rows(table: LakeTable, java: JavaObject, files: Sequence[LiveFile]) -> Iterator[DataFrame]:
+def live_rows(table: LakeTable, java: JavaTable, files: Sequence[LiveFile]) -> Iterator[DataFrame]:
     """The rows of those files that are not deleted."""
     with _scan(table, java, [_task(java, f, f.deletes, table.jvm) for f in files]) as frame:
         yield frame
 
 
 @contextmanager
-def _scan(table: LakeTable, java: JavaObject, tasks: list[JavaObject]) -> Iterator[DataFrame]:
+def _scan(table: LakeTable, java: JavaTable, tasks: list[JavaObject]) -> Iterator[DataFrame]:
     """The rows of scan tasks, as a frame."""
     manager = table.jvm.iceberg.spark.ScanTaskSetManager.get()
     key = str(uuid.uuid4())
@@ -261,7 +264,7 @@ def _scan(table: LakeTable, java: JavaObject, tasks: list[JavaObject]) -> Iterat
         manager.removeTasks(java, key)
 
 
-def _task(java: JavaObject, file: LiveFile, deletes: list[JavaObject], jvm: Jvm) -> JavaObject:
+def _task(java: JavaTable, file: LiveFile, deletes: list[JavaFile], jvm: Jvm) -> JavaObject:
     iceberg = jvm.iceberg
     array = jvm.array(iceberg.DeleteFile, deletes)
     everything = iceberg.expressions.Expressions.alwaysTrue()

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import shutil
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,6 +24,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from icestream import faults
 from icestream.errors import NotSupportedError
+from icestream.home_log import log_failure
 from icestream.lake import keys, vectors
 from icestream.lake.columns import (
     KEY_TYPES,
@@ -36,7 +38,7 @@ from icestream.lake.columns import (
     stored,
 )
 from icestream.lake.files import LiveFile, LiveFiles
-from icestream.lake.jvm import JavaObject
+from icestream.lake.java_types import JavaObject, JavaTable
 from icestream.lake.runs import (
     LOST,
     CarriedColumn,
@@ -49,8 +51,10 @@ from icestream.lake.runs import (
     write_run,
 )
 from icestream.lake.staging import missing_column
-from icestream.lake.table import LakeTable
+from icestream.lake.table import LakeTable, snapshot_of
 from icestream.lake.vectors import Bits
+
+_LOG = logging.getLogger(__name__)
 
 VERSION = 3
 MANIFEST = "manifest.json"
@@ -136,7 +140,7 @@ class KeyIndex:
         """Runs of a covering index that are no longer needed, but maybe by frames that were made before: of the last
         snapshot, of this one."""
 
-    def open(self, java: JavaObject) -> None:
+    def open(self, java: JavaTable) -> None:
         """Find what there is for the key's columns as the table has them now."""
         schema = java.schema()
         known = (str(java.uuid()), int(schema.schemaId()))
@@ -225,6 +229,9 @@ class KeyIndex:
         _, found, rest = str(error).partition(LOST)
         name = rest.partition(";")[0]
         if found:
+            log_failure(
+                _LOG, "run %s of a key index is damaged; it is made again", name, error=error
+            )
             self._keep([r for r in self.manifest.runs if r.name != name])
         return bool(found)
 
@@ -244,7 +251,10 @@ class KeyIndex:
             if raw.pop("identity") != self._identity:
                 return Manifest()
             manifest = Manifest.of(raw)
+        except FileNotFoundError:
+            manifest = Manifest()
         except (OSError, ValueError, KeyError, TypeError):
+            log_failure(_LOG, "the key index in %s cannot be read; it is made again", self.folder)
             manifest = Manifest()
         known = {r.name for r in manifest.runs}
         for path in self.folder.glob("*.arrow"):
@@ -281,7 +291,7 @@ class KeyIndex:
         """The manifest as that of these snapshots."""
         head, sequence = span.head, 0
         if self.carried and head.snapshot is not None:
-            sequence = int(head.java.snapshot(head.snapshot).sequenceNumber())
+            sequence = snapshot_of(head.java, head.snapshot).sequenceNumber()
         return replace(manifest, snapshot=head.snapshot, earlier=span.earlier, sequence=sequence)
 
     def _on_one_line(self, live: LiveFiles) -> bool:
@@ -306,7 +316,7 @@ class KeyIndex:
         if not (self.carried and self.table.owned and live.snapshot is not None):
             return False
         gone = live.java.snapshot(known) is None
-        later = int(live.java.snapshot(live.snapshot).sequenceNumber())
+        later = snapshot_of(live.java, live.snapshot).sequenceNumber()
         return gone and 0 < self.manifest.sequence < later
 
     def _reaches_back(self, span: _Span) -> bool:
@@ -319,7 +329,7 @@ class KeyIndex:
         return all(
             s == known
             or s in self.manifest.earlier
-            or java.snapshot(s).sequenceNumber() > self.manifest.sequence
+            or snapshot_of(java, s).sequenceNumber() > self.manifest.sequence
             for s in span.earlier
         )
 
@@ -459,7 +469,7 @@ def write_unit(
 
 
 def _units(
-    java: JavaObject, locations: Sequence[LiveFile], files: dict[str, int], ids: set[int], most: int
+    java: JavaTable, locations: Sequence[LiveFile], files: dict[str, int], ids: set[int], most: int
 ) -> Iterator[list[KeySource]]:
     """Work of bounded size, of about `most` rows: large files are shared out by row groups, small ones are put
     together."""

@@ -1,19 +1,36 @@
-"""The narrow door to Iceberg's Java API through Py4J: tables, snapshots, exceptions, the head guard."""
+"""The only module that talks to the JVM of Spark through Py4J.
+
+`Jvm` offers Iceberg's Java API: tables, snapshots, exceptions, the head guard. The functions below it offer what PySpark does
+not: sessions, functions and accumulators of our own jar, job groups, the process itself. `java_types` has protocols for
+the objects of Java that others get from here. `tests/unit/test_code_rules.py` allows PySpark's private attributes
+in this module alone.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from subprocess import Popen
+from typing import Any, cast
 
 from py4j.java_gateway import JavaClass, JavaPackage, JVMView
 from py4j.protocol import Py4JJavaError
+from pyspark import SparkContext
 from pyspark.java_gateway import ensure_callback_server_started
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from icestream.errors import JvmLostError
+from icestream.fallbacks import FallbackCounter
+from icestream.lake.java_types import (
+    ArrowServer,
+    FailureCounts,
+    FileStatus,
+    JavaObject,
+    JavaTable,
+    MemoryGuard,
+    RegexJobs,
+    SystemProperties,
+)
 from icestream.secrecy import mask_secrets
-
-JavaObject = Any
 
 _REMOTE = ("rest", "hive", "glue")
 """Types of catalogs that ask a server when they are initialized."""
@@ -48,13 +65,16 @@ class Jvm:
         self._sessions = Names(spark._jvm.org.apache.spark.sql.classic.SparkSession)
         self._catalogs = Names(spark._jvm.org.apache.spark.sql.connector.catalog.Catalogs)
         self._reached: set[str] = set()
+        self.fallbacks = FallbackCounter("small change")
+        """Why Spark reads or writes small changes instead of the driver itself."""
         ensure_callback_server_started(spark.sparkContext._gateway)
 
-    def load(self, table: str) -> JavaObject:
+    def load(self, table: str) -> JavaTable:
         """The Iceberg table of that full Spark name (catalog.namespace.table), freshly loaded."""
         self._sessions.setActiveSession(self.spark._jsparkSession)  # catalogs are looked up in it
         self._reach(table.partition(".")[0].strip("`"))
-        return self.iceberg.spark.Spark3Util.loadIcebergTable(self.spark._jsparkSession, table)
+        found = self.iceberg.spark.Spark3Util.loadIcebergTable(self.spark._jsparkSession, table)
+        return cast(JavaTable, found)
 
     def catalog(self, name: str) -> JavaObject:
         """The Iceberg catalog that Spark has under that name."""
@@ -100,6 +120,143 @@ class Jvm:
         return made
 
 
+# -- sessions ----------------------------------------------------------------------------------
+
+
+def java_names(spark: SparkSession) -> Names:
+    """All packages of the JVM: for a library that has no other door, such as Kafka's clients."""
+    return Names(spark._jvm)
+
+
+def system_properties(spark: SparkSession) -> SystemProperties:
+    """The system properties of the driver's JVM."""
+    return cast(SystemProperties, spark._jvm.java.lang.System)
+
+
+def clone_session(spark: SparkSession) -> SparkSession:
+    """A session with the same settings and temporary views of its own."""
+    return SparkSession(spark.sparkContext, spark._jsparkSession.cloneSession())
+
+
+def drop_temp_views(spark: SparkSession, names: Iterable[str]) -> None:
+    """Drop temporary views. `spark.catalog.dropTempView` also forgets the kept rows of a frame that was persisted."""
+    catalog = spark._jsparkSession.sessionState().catalog()
+    for name in names:
+        catalog.dropTempView(name)
+
+
+def set_application_setting(spark: SparkSession, key: str, value: str) -> None:
+    """Set a value that every session of the application begins with."""
+    spark.sparkContext._jsc.sc().conf().set(key, value)
+
+
+def has_synced_files(spark: SparkSession) -> bool:
+    """Whether local files are durable once Spark has closed them (see `runtime.java_library`)."""
+    context = spark.sparkContext
+    local = context._jvm.org.apache.hadoop.fs.FileSystem.getLocal(
+        context._jsc.hadoopConfiguration()
+    )
+    return str(local.getClass().getSimpleName()) == "SyncedLocalFileSystem"
+
+
+def list_files(spark: SparkSession, pattern: str) -> Sequence[FileStatus]:
+    """The files that a Hadoop path pattern names."""
+    path = spark._jvm.org.apache.hadoop.fs.Path(pattern)
+    system = path.getFileSystem(spark.sparkContext._jsc.hadoopConfiguration())
+    return cast(Sequence[FileStatus], system.globStatus(path) or ())
+
+
+def columns_ddl(frame: DataFrame) -> str:
+    """The columns of a frame as Spark's SQL declares them."""
+    types = frame.sparkSession._jvm.org.apache.spark.sql.types.DataType
+    return str(types.fromJson(frame.schema.json()).toDDL())
+
+
+def collect_as_arrow(frame: DataFrame) -> tuple[int, str, ArrowServer]:
+    """Run a frame and send its batches to a socket as tasks end: the port, the secret to be let in, the sender."""
+    port, secret, server = frame._jdf.collectAsArrowToPython()
+    return port, secret, server
+
+
+# -- the engine's own jar ------------------------------------------------------------------------
+
+
+def has_jar(spark: SparkSession) -> bool:
+    """Whether the engine's jar is on the class path."""
+    return isinstance(spark.sparkContext._jvm.icestream.KeepRunning, JavaClass)
+
+
+def register_function(spark: SparkSession, name: str, kind: str, type: str, *given: object) -> None:
+    """Give a session a function: an object of that class of the jar, which gives values of that type of Spark's."""
+    java = spark.sparkContext._jvm
+    types = java.org.apache.spark.sql.types.DataTypes
+    function = getattr(java.icestream, kind)(*given)
+    spark._jsparkSession.udf().register(name, function, getattr(types, type))
+
+
+def register_patterns(spark: SparkSession) -> None:
+    """Give a session the functions of Regex.java."""
+    spark.sparkContext._jvm.icestream.Regex.register(spark._jsparkSession)
+
+
+def register_failure_counts(spark: SparkSession) -> FailureCounts:
+    """A new accumulator of failed expressions."""
+    counts = spark.sparkContext._jvm.icestream.FailureCounts()
+    spark.sparkContext._jsc.sc().register(counts, "failed expressions")
+    return cast(FailureCounts, counts)
+
+
+def memory_guard(spark: SparkSession) -> MemoryGuard | None:
+    """The guard of JvmGuard.java; None without the jar."""
+    return cast(MemoryGuard, spark.sparkContext._jvm.icestream.JvmGuard) if has_jar(spark) else None
+
+
+# -- jobs ------------------------------------------------------------------------------------------
+
+
+def is_stopped(spark: SparkSession) -> bool:
+    """Whether the Spark application was stopped by Spark itself. Asks the JVM."""
+    return bool(spark.sparkContext._jsc.sc().isStopped())
+
+
+class JobGroup:
+    """The jobs of one statement, which can be cancelled together."""
+
+    def __init__(self, spark: SparkSession, name: str, *, has_patterns: bool) -> None:
+        """`has_patterns`: whether the session has the functions of Regex.java."""
+        self.name = name
+        self._context = spark.sparkContext
+        self._regex: RegexJobs | None = None
+        if has_patterns:
+            self._regex = self._context._jvm.icestream.Regex
+
+    @property
+    def is_open(self) -> bool:
+        """Whether there can be jobs: a context that was stopped has none."""
+        return self._context._jsc is not None
+
+    def cancel(self) -> None:
+        """End its jobs, also those that begin later."""
+        if (running := self._context._jsc) is not None:
+            if self._regex is not None:
+                self._regex.cancel(self.name)
+            running.sc().cancelJobGroupAndFutureJobs(self.name)
+
+    def forget(self) -> None:
+        """It was cancelled and has ended."""
+        if self._regex is not None:
+            self._regex.forget(self.name)
+
+
+# -- the process -----------------------------------------------------------------------------------
+
+
+def jvm_process() -> Popen[bytes]:
+    """The process of the JVM that this process has started."""
+    assert SparkContext._gateway is not None
+    return cast("Popen[bytes]", SparkContext._gateway.proc)
+
+
 OUT_OF_MEMORY = (3, 52)
 """Exit codes of a JVM without memory: its own, and that of `JvmGuard` and Spark."""
 _END_REASON = "icestream_end_reason"
@@ -138,6 +295,9 @@ def _exit_code(spark: SparkSession) -> int | None:
     process = vars(spark.sparkContext._gateway).get("proc")
     code: int | None = process.poll() if process is not None else None
     return code
+
+
+# -- objects of Java -------------------------------------------------------------------------------
 
 
 def iterate(found: JavaObject) -> Iterator[JavaObject]:

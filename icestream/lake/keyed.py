@@ -39,11 +39,11 @@ from icestream.lake.fold import (
     net,
 )
 from icestream.lake.index import KeyIndex
-from icestream.lake.jvm import JavaObject
-from icestream.lake.runs import Hits, LostRun, Run, probe
+from icestream.lake.java_types import JavaFile, JavaObject, JavaTable
+from icestream.lake.runs import Hits, LostRunError, Run, probe
 from icestream.lake.staging import Staged, stage
 from icestream.lake.stamp import Stamp
-from icestream.lake.table import EMPTY, HeadMoved, LakeTable
+from icestream.lake.table import EMPTY, HeadMovedError, LakeTable
 from icestream.lake.vectors import Bits
 from icestream.types import backtick
 
@@ -89,9 +89,9 @@ class StagedChanges:
     schema: int
     """The table's schema that the rows were written with."""
     staged: Staged
-    marked: Mapping[str, tuple[JavaObject, Bits]]
+    marked: Mapping[str, tuple[JavaFile, Bits]]
     """The new delete file of each data file that has one, and all positions deleted in it then."""
-    outdated: Sequence[JavaObject]
+    outdated: Sequence[JavaFile]
     """Delete files that the new ones take the place of."""
     emptied: Sequence[LiveFile] = ()
     """Data files that go as a whole."""
@@ -200,7 +200,7 @@ class KeyedTable:
     ) -> StagedChanges | None:
         """The same by the driver itself, for few changes; None if they come to more than that."""
         rows = frame.filter(F.col(OP) != TRUNCATE)
-        collected = small.collected(rows, bounded=not changes.unbounded)
+        collected = small.collected(self.table, rows, bounded=not changes.unbounded)
         if collected is None:
             return None
         for _ in range(ATTEMPTS):
@@ -210,7 +210,7 @@ class KeyedTable:
             try:
                 made = list(work.run(iter(collected.to_batches())))
                 break
-            except LostRun as error:
+            except LostRunError as error:
                 if not self._mend(error, live):
                     raise
         else:
@@ -237,7 +237,7 @@ class KeyedTable:
                     emptied.append(file)
                 else:
                     hit.append((file, new, dead | new))
-        deletes: list[JavaObject] = []
+        deletes: list[JavaFile] = []
         if hit:
             if live.java.operations().current().formatVersion() >= 3:
                 together = [(file, all) for file, _, all in hit]
@@ -386,11 +386,11 @@ class KeyedTable:
     # -- committing ------------------------------------------------------------------------------
 
     def commit(self, staged: StagedChanges, stamp: Stamp, base: int | None) -> int:
-        """Commit everything at once, on the very snapshot it was prepared on; HeadMoved if that is not the head."""
+        """Commit everything at once, on the very snapshot it was prepared on; HeadMovedError if that is not the head."""
 
-        def update(java: JavaObject) -> JavaObject:
+        def update(java: JavaTable) -> JavaObject:
             if java.schema().schemaId() != staged.schema:
-                raise HeadMoved
+                raise HeadMovedError
             if not staged.marked and not staged.emptied:
                 append = java.newAppend()
                 for file in staged.staged.files:
@@ -417,7 +417,8 @@ class KeyedTable:
         only_on = EMPTY if staged.base is None else staged.base
         snapshot = self.table.commit(update, stamp, base, {}, only_on=only_on)
         java = self.table.holding(snapshot)
-        on_top = java.currentSnapshot().snapshotId() == snapshot
+        head = java.currentSnapshot()
+        on_top = head is not None and head.snapshotId() == snapshot
         if self._live is not None and self._live.upgraded(java):
             self._live = None
         if on_top and self._live is not None and self._live.snapshot == staged.base:

@@ -18,6 +18,7 @@ from threading import Lock
 from typing import Any
 
 from icestream.config import Home
+from icestream.errors import SignalError
 from icestream.lake import avro
 from icestream.lake.catalogs import LAKE, SYSTEM
 from icestream.lake.recent import Recent
@@ -39,7 +40,7 @@ _TYPES = {
 _DECIMAL = re.compile(r"decimal\((\d+), ?(\d+)\)")
 
 
-class NotPlain(Exception):
+class NeedsSparkError(SignalError):
     """A snapshot has something that only Iceberg's own reader understands."""
 
 
@@ -128,7 +129,7 @@ class Listing:
         return known[1]
 
     def table(self, name: str, uuid: str | None, snapshot: int, most: int) -> Listed:
-        """A table (catalog.namespace.name) at a snapshot that is kept. Raises NotPlain if it has more than `most` rows, or
+        """A table (catalog.namespace.name) at a snapshot that is kept. Raises NeedsSparkError if it has more than `most` rows, or
         if DuckDB could not read it; OSError or KeyError if it has changed too much in the meantime."""
         found = self._tables.get(name)
         if found is None or found.snapshot != snapshot:
@@ -140,15 +141,15 @@ class Listing:
         catalog, namespace, table = name.split(".", 2)
         location = self.location(namespace, table) if catalog == LAKE else None
         if location is None:
-            raise NotPlain(f"{name} is not in the lake")
+            raise NeedsSparkError(f"{name} is not in the lake")
         metadata = _metadata(location)
         if metadata["table-uuid"] != uuid:
-            raise NotPlain(f"{name} is another table now")
+            raise NeedsSparkError(f"{name} is another table now")
         at = next((s for s in metadata["snapshots"] if s["snapshot-id"] == snapshot), None)
         if at is None:
             raise KeyError(snapshot)
         if int(at["summary"].get("total-records", 0)) > most:
-            raise NotPlain(f"{name} is large")
+            raise NeedsSparkError(f"{name} has more than {most} rows")
         schema = next(s for s in metadata["schemas"] if s["schema-id"] == at["schema-id"])
         return Listed(name, snapshot, _columns(schema), self._files(at["manifest-list"]))
 
@@ -161,13 +162,13 @@ class Listing:
                 path = path_of(found["file_path"])
                 if found["content"] == DATA:
                     if found["file_format"].upper() != "PARQUET":
-                        raise NotPlain(found["file_format"])
+                        raise NeedsSparkError(f"data files in {found['file_format']}")
                     files[path] = DataFile(path, found["record_count"], found["file_size_in_bytes"])
                 elif found["content"] == POSITIONS and found["file_format"].upper() == "PUFFIN":
                     place = Vector(path, found["content_offset"], found["content_size_in_bytes"])
                     vectors[path_of(found["referenced_data_file"])] = place
                 else:
-                    raise NotPlain("deletes that are not vectors")
+                    raise NeedsSparkError("deletes that are not vectors")
         for path, vector in vectors.items():
             if path in files:
                 file = files[path]
@@ -201,7 +202,7 @@ class Listing:
 def path_of(location: str) -> str:
     """The path of a file on this machine."""
     if not location.startswith(("file:", "/")) or _GLOB.search(location):
-        raise NotPlain(location)
+        raise NeedsSparkError("files that are not on this machine")
     return "/" + location.removeprefix("file:").lstrip("/")
 
 
@@ -231,14 +232,14 @@ def _columns(schema: Mapping[str, Any]) -> tuple[Column, ...]:
     for field in schema["fields"]:
         kind = field["type"]
         if field.get("initial-default") is not None:
-            raise NotPlain("a default")
+            raise NeedsSparkError("a column with a default in Iceberg")
         if isinstance(kind, str):
             match = _DECIMAL.fullmatch(kind)
             type = f"DECIMAL({match[1]},{match[2]})" if match else _TYPES.get(kind)
             if type is not None:
                 found.append(Column(field["id"], field["name"], type))
     if any(c.name.casefold() in RESERVED for c in found):
-        raise NotPlain("a name that means something to DuckDB")
+        raise NeedsSparkError("a column whose name means something to DuckDB")
     if len({c.name.casefold() for c in found}) < len(found):
-        raise NotPlain("names that differ in case")
+        raise NeedsSparkError("columns whose names differ in case alone")
     return tuple(found)

@@ -33,9 +33,9 @@ from icestream.lake import keys as canonical_keys
 from icestream.lake.columns import access_properties, row_type
 from icestream.lake.files import LiveFiles, RecentFiles, recent
 from icestream.lake.index import KeyIndex
-from icestream.lake.jvm import JavaObject
+from icestream.lake.java_types import JavaTable
 from icestream.lake.keyed import PER_TASK, TOGETHER
-from icestream.lake.runs import LostRun, Rows
+from icestream.lake.runs import LostRunError, Rows
 from icestream.lake.table import LakeTable, Snapshot
 from icestream.types import backtick
 
@@ -164,7 +164,7 @@ class Lookup:
         properties = access_properties(live.java, (v.location for v in places.values() if v))
         return Rows(str(self.index.folder), self.index.runs(), files, properties)
 
-    def _read_types(self, java: JavaObject) -> None:
+    def _read_types(self, java: JavaTable) -> None:
         schema = (str(java.uuid()), int(java.schema().schemaId()))
         if schema != self._schema:
             fields = row_type(self.table, java, (*self.key, *self.columns)).fields
@@ -234,7 +234,7 @@ class _Search:
         try:
             for found in self.rows.of(distinct(asked), self.schema.names):
                 yield from found.cast(self.schema).to_batches(max_chunksize=BATCH)
-        except LostRun as lost:
+        except LostRunError as lost:
             (Path(self.rows.folder) / lost.name).unlink(missing_ok=True)
             raise
 

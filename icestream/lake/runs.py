@@ -25,6 +25,7 @@ import pyarrow.fs
 import pyarrow.parquet as pq
 from pyroaring import BitMap64 as Bits
 
+from icestream.errors import SignalError
 from icestream.lake import keys
 
 LOST = "icestream-run-lost:"
@@ -34,7 +35,7 @@ ROW_ID = 2147483540
 CHUNK = 1 << 24
 
 
-class LostRun(Exception):
+class LostRunError(SignalError):
     """A run is missing, truncated or damaged; the index has to be made again for the files it covered."""
 
     def __init__(self, name: str) -> None:
@@ -335,16 +336,16 @@ def open_run(folder: str, run: Run) -> pa.Table:
     try:
         found = path.stat()
         if found.st_size != run.size:
-            raise LostRun(run.name)
+            raise LostRunError(run.name)
         version = (found.st_ino, found.st_mtime_ns)
         opened = _opened.setdefault(folder, {})
         if run.name not in opened or opened[run.name][0] != version:
             if _checksum(path) != run.checksum:
-                raise LostRun(run.name)
+                raise LostRunError(run.name)
             opened[run.name] = (version, pa.ipc.open_file(pa.memory_map(str(path))).read_all())
         return opened[run.name][1]
     except (OSError, pa.ArrowException):
-        raise LostRun(run.name) from None
+        raise LostRunError(run.name) from None
 
 
 _opened: dict[str, dict[str, tuple[tuple[int, int], pa.Table]]] = {}

@@ -10,14 +10,14 @@ import io
 import json
 import re
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame
 
 from icestream.lake.files import LiveFile, RecentFiles, recent
-from icestream.lake.jvm import JavaObject
+from icestream.lake.java_types import JavaTable
 from icestream.lake.recent import Recent
 from icestream.lake.staging import LINEAGE, Staged, missing_column
 from icestream.lake.table import LakeTable
@@ -52,7 +52,9 @@ _DECIMAL = re.compile(r"decimal\((\d+), ?(\d+)\)")
 _LINEAGE_IDS = {"_row_id": 2147483540, "_last_updated_sequence_number": 2147483539}
 
 
-def arrow_schema(text: str) -> pa.Schema | None:
+def arrow_schema(
+    text: str, refuse: Callable[[str], None] = lambda reason: None
+) -> pa.Schema | None:
     """The table's columns as Arrow's, with their field ids; None if there is one that only Spark can write."""
     fields: list[pa.Field] = []
     for field in json.loads(text)["fields"]:
@@ -61,6 +63,7 @@ def arrow_schema(text: str) -> pa.Schema | None:
         if isinstance(kind, str) and (match := _DECIMAL.match(kind)):
             found = pa.decimal128(int(match[1]), int(match[2]))
         if found is None:
+            refuse(f"a column of type {kind if isinstance(kind, str) else kind['type']}")
             return None
         fields.append(_field(field["name"], found, field["id"], nullable=not field["required"]))
     return pa.schema(fields)
@@ -70,15 +73,16 @@ def _field(name: str, type: pa.DataType, id: int, *, nullable: bool = True) -> p
     return pa.field(name, type, nullable, {"PARQUET:field_id": str(id)})
 
 
-def can_write(table: LakeTable, java: JavaObject) -> pa.Schema | None:
+def can_write(table: LakeTable, java: JavaTable) -> pa.Schema | None:
     """The schema to write few rows of a table with; None if that is to be left to Spark."""
-    spec = java.spec()
-    if not spec.isUnpartitioned() or java.sortOrder().isSorted():
+    refuse = table.jvm.fallbacks.count
+    if not java.spec().isUnpartitioned() or java.sortOrder().isSorted():
+        refuse("a table that is partitioned or sorted")
         return None
-    return arrow_schema(str(table.jvm.iceberg.SchemaParser.toJson(java.schema())))
+    return arrow_schema(str(table.jvm.iceberg.SchemaParser.toJson(java.schema())), refuse)
 
 
-def write(table: LakeTable, java: JavaObject, schema: pa.Schema, rows: pa.Table) -> Staged:
+def write(table: LakeTable, java: JavaTable, schema: pa.Schema, rows: pa.Table) -> Staged:
     """Write rows as one data file that belongs to no snapshot yet. Columns that `rows` lacks are NULL."""
     if not len(rows):
         return Staged([], 0, 0)
@@ -111,16 +115,20 @@ def write(table: LakeTable, java: JavaObject, schema: pa.Schema, rows: pa.Table)
     return Staged([file], len(rows), len(out.getvalue()))
 
 
-def collected(rows: DataFrame, *, bounded: bool = False) -> pa.Table | None:
-    """Rows that are said to be few; None if they are more, or larger, than the driver takes. `bounded`: their number is
-    known to be small."""
+def collected(table: LakeTable, rows: DataFrame, *, bounded: bool = False) -> pa.Table | None:
+    """Rows of a table that are said to be few; None if they are more, or larger, than the driver takes. `bounded`: their
+    number is known to be small."""
     try:
         found = (rows if bounded else rows.limit(AT_MOST + 1)).toArrow()
     except Exception as error:
         if "maxResultSize" in str(error):
+            table.jvm.fallbacks.count("large rows")
             return None
         raise
-    return found if len(found) <= AT_MOST else None
+    if len(found) > AT_MOST:
+        table.jvm.fallbacks.count("few changes with many rows")
+        return None
+    return found
 
 
 def read(schema: pa.Schema, chosen: Sequence[tuple[LiveFile, Bits | None]]) -> pa.Table | None:
@@ -143,7 +151,7 @@ def read(schema: pa.Schema, chosen: Sequence[tuple[LiveFile, Bits | None]]) -> p
 
 
 def content(
-    table: LakeTable, java: JavaObject, schema: pa.Schema, files: RecentFiles, snapshot: int
+    table: LakeTable, java: JavaTable, schema: pa.Schema, files: RecentFiles, snapshot: int
 ) -> pa.Table | None:
     """All rows of a small table at one of its newest snapshots; None: that is for Spark to read."""
     lives = files.of(java, recent(table, java))

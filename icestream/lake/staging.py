@@ -10,7 +10,8 @@ from pyspark.sql import functions as F
 
 from icestream import faults
 from icestream.errors import LakeError
-from icestream.lake.jvm import JavaObject, iterate
+from icestream.lake.java_types import JavaFile
+from icestream.lake.jvm import iterate
 from icestream.lake.table import LakeTable
 from icestream.types import backtick
 
@@ -21,7 +22,7 @@ LINEAGE = ("_row_id", "_last_updated_sequence_number")
 class Staged:
     """Data files that exist but belong to no snapshot yet."""
 
-    files: list[JavaObject]
+    files: list[JavaFile]
     rows: int
     bytes: int
 

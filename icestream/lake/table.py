@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -11,12 +12,13 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
 from icestream import faults
-from icestream.errors import ConnectorError, FencedError, LakeError
+from icestream.errors import ConnectorError, FencedError, LakeError, SignalError
 from icestream.file_access import INSUFFICIENT_PRIVILEGE
+from icestream.home_log import log_failure
 from icestream.lake.access import LAKE, PATH_PROPERTIES, check_location, check_table_folders
+from icestream.lake.java_types import JavaFile, JavaObject, JavaSnapshot, JavaTable
 from icestream.lake.jvm import (
     HeadGuard,
-    JavaObject,
     Jvm,
     is_missing,
     iterate,
@@ -25,6 +27,8 @@ from icestream.lake.jvm import (
 )
 from icestream.lake.stamp import STAMP, Stamp
 from icestream.types import backtick
+
+_LOG = logging.getLogger(__name__)
 
 ATTEMPTS = 8
 FILE_ACCESS = (
@@ -61,7 +65,14 @@ class Snapshot:
         return self.committed if stamp is None or stamp.fence else stamp.time // 1000
 
 
-class HeadMoved(Exception):
+def snapshot_of(java: JavaTable, id: int) -> JavaSnapshot:
+    """A snapshot that has not expired."""
+    found = java.snapshot(id)
+    assert found is not None, f"there is no snapshot {id}"
+    return found
+
+
+class HeadMovedError(SignalError):
     """Somebody committed to a shared table after the snapshot that a change was prepared on: prepare it again."""
 
 
@@ -72,7 +83,7 @@ class LakeTable:
         self.jvm = jvm
         self.parts = name
         self.owned = owned
-        self._seen: JavaObject | None = None
+        self._seen: JavaTable | None = None
 
     @property
     def name(self) -> str:
@@ -89,7 +100,7 @@ class LakeTable:
         """Whether it belongs to another catalog than the embedded lake's, which may say anything."""
         return self.parts[0] != LAKE
 
-    def load(self) -> JavaObject:
+    def load(self) -> JavaTable:
         """The Java table, fresh from its catalog."""
         check_table_folders(self.jvm.spark, self.parts)
         try:
@@ -109,12 +120,12 @@ class LakeTable:
         if self.is_foreign:
             properties = java.properties()
             places = [(name, properties.get(name)) for name in PATH_PROPERTIES]
-            check_location(self.jvm.spark, self.name, [("location", java.location()), *places])
+            check_location(self.jvm.spark, self.name, [("location", str(java.location())), *places])
             self._check_file_access(java)
         self._seen = java
         return java
 
-    def _check_file_access(self, java: JavaObject) -> None:
+    def _check_file_access(self, java: JavaTable) -> None:
         """Raise if the server of a REST catalog chose another class to open files with: those here are checked."""
         opener = str(java.io().getClass().getName())
         if opener not in FILE_ACCESS:
@@ -130,18 +141,18 @@ class LakeTable:
         if self.is_foreign:
             check_location(self.jvm.spark, self.name, (("file", place) for place in locations))
 
-    def holding(self, snapshot: int | None) -> JavaObject:
+    def holding(self, snapshot: int | None) -> JavaTable:
         """The Java table with that snapshot in its history: as it was last seen, if that will do."""
         seen = self._seen
         if seen is not None and snapshot is not None and seen.snapshot(snapshot) is not None:
             return seen
         return self.load()
 
-    def head(self, java: JavaObject | None = None) -> Snapshot | None:
+    def head(self, java: JavaTable | None = None) -> Snapshot | None:
         """The current snapshot, or None for a table without one."""
         return next(self.ancestry(java), None)
 
-    def ancestry(self, java: JavaObject | None = None) -> Iterator[Snapshot]:
+    def ancestry(self, java: JavaTable | None = None) -> Iterator[Snapshot]:
         """The snapshots from the head back, as far as they are kept; beyond a gap that expiry has left, those with a
         stamp."""
         java = java or self.load()
@@ -161,7 +172,7 @@ class LakeTable:
 
     def append(
         self,
-        files: list[JavaObject],
+        files: list[JavaFile],
         stamp: Stamp,
         base: int | None,
         extra: Mapping[str, str] | None = None,
@@ -172,7 +183,7 @@ class LakeTable:
         when something else came in between is decided by `reconcile`.
         """
 
-        def update(java: JavaObject) -> JavaObject:
+        def update(java: JavaTable) -> JavaObject:
             operation = java.newAppend() if files else java.newFastAppend()
             for file in files:
                 operation.appendFile(file)
@@ -182,7 +193,7 @@ class LakeTable:
 
     def commit(
         self,
-        update: Callable[[JavaObject], JavaObject],
+        update: Callable[[JavaTable], JavaObject],
         stamp: Stamp,
         base: int | None,
         extra: Mapping[str, str],
@@ -201,7 +212,7 @@ class LakeTable:
             if done is not None:
                 return done
             if only_on is not None and only_on != (EMPTY if base is None else base):
-                raise HeadMoved
+                raise HeadMovedError
             operation = update(java)
             operation.set(STAMP, stamp.to_json())
             for key, value in extra.items():
@@ -214,6 +225,7 @@ class LakeTable:
             except Py4JJavaError as error:
                 self._check_clock(error)
                 failure = error
+                log_failure(_LOG, "commit %d of %d to %s failed", attempt + 1, ATTEMPTS, self.name)
                 if attempt:
                     time.sleep(min(0.05 * 2**attempt, 2.0))
                 continue
@@ -261,6 +273,7 @@ class LakeTable:
                         object=self.name,
                         remedy="check the catalog and the disk: it is tried again",
                     ) from error
+                log_failure(_LOG, "fence %d of %d of %s failed", attempt + 1, ATTEMPTS, self.name)
                 time.sleep(0.05 * 2**attempt)
         raise ConnectorError(
             f"{self.name} cannot be fenced: its head keeps moving", object=self.name
@@ -275,7 +288,7 @@ class LakeTable:
                 remedy="set the clock right; commits go on by themselves once it has passed the newest snapshot",
             ) from error
 
-    def _own_history(self, java: JavaObject, mark: Stamp, recorded: int | None) -> Stamp | None:
+    def _own_history(self, java: JavaTable, mark: Stamp, recorded: int | None) -> Stamp | None:
         """The newest stamp of the pipeline, after checking everything that came after the recorded snapshot."""
         newest: Stamp | None = None
         passed = recorded is None
@@ -315,7 +328,7 @@ class LakeTable:
         )
 
     def reconcile(
-        self, java: JavaObject, stamp: Stamp, base: int | None
+        self, java: JavaTable, stamp: Stamp, base: int | None
     ) -> tuple[int | None, int | None]:
         """Look at what came after `base`. Gives (the head to commit on, own snapshot if it is already there).
 
@@ -349,7 +362,7 @@ class LakeTable:
         raise self._lost(base)
 
 
-def _stamped_before(java: JavaObject, number: int) -> JavaObject | None:
+def _stamped_before(java: JavaTable, number: int) -> JavaSnapshot | None:
     """The newest snapshot with a stamp and a lower sequence number."""
     older = [
         s for s in iterate(java.snapshots())

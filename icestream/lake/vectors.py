@@ -14,13 +14,14 @@ import uuid
 import zlib
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyroaring import BitMap64
 
-from icestream.lake.jvm import JavaObject, Jvm
+from icestream.lake.java_types import JavaFile, JavaObject, JavaTable
+from icestream.lake.jvm import Jvm
 from icestream.lake.recent import Recent
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ REMEMBERED = 32 << 20
 """Bytes of vectors that are kept in memory."""
 
 
-def read(java: JavaObject, deletes: Sequence[JavaObject], location: str, jvm: Jvm) -> Bits:
+def read(java: JavaTable, deletes: Sequence[JavaFile], location: str, jvm: Jvm) -> Bits:
     """The positions of a data file that vectors and position delete files of any kind have deleted."""
     if not deletes:
         return Bits()
@@ -64,7 +65,7 @@ def _remember(at: tuple[str, int], bits: Bits) -> None:
     _recent.keep(at, bits.copy(), len(bits.serialize()))
 
 
-def _place(delete: JavaObject) -> tuple[str, int]:
+def _place(delete: JavaFile) -> tuple[str, int]:
     return str(delete.location()), int(delete.contentOffset() or 0)
 
 
@@ -74,7 +75,7 @@ class _Opener:
     def __init__(self, files: JavaObject) -> None:
         self.files = files
 
-    def apply(self, file: JavaObject) -> JavaObject:
+    def apply(self, file: JavaFile) -> JavaObject:
         """Called by Iceberg."""
         return self.files.newInputFile(file.location())
 
@@ -96,13 +97,13 @@ def decode(blob: bytes) -> Bits:
 
 
 def write_vectors(
-    java: JavaObject, marked: Sequence[tuple[LiveFile, Bits]], jvm: Jvm, *, remember: bool = True
-) -> list[JavaObject]:
+    java: JavaTable, marked: Sequence[tuple[LiveFile, Bits]], jvm: Jvm, *, remember: bool = True
+) -> list[JavaFile]:
     """A Puffin file with a vector for each data file; gives the delete files to commit."""
     provider, access = java.locationProvider(), java.io()
     describe = _Describer(java, jvm.iceberg.FileFormat.PUFFIN, jvm)
 
-    def write(one: tuple[LiveFile, Bits]) -> JavaObject:
+    def write(one: tuple[LiveFile, Bits]) -> JavaFile:
         file, bits = one
         location = provider.newDataLocation(f"{uuid.uuid4()}-vector.puffin")
         blob = encode(bits)
@@ -112,12 +113,9 @@ def write_vectors(
         out.close()
         if remember:
             _remember((location, len(PUFFIN)), bits)
-        return (
-            describe(file, location, len(content), len(bits))
-            .withContentOffset(len(PUFFIN))
-            .withContentSizeInBytes(len(blob))
-            .build()
-        )
+        described = describe(file, location, len(content), len(bits))
+        placed = described.withContentOffset(len(PUFFIN)).withContentSizeInBytes(len(blob))
+        return cast(JavaFile, placed.build())
 
     if len(marked) <= WRITERS:
         return [write(one) for one in marked]
@@ -142,8 +140,8 @@ def puffin(blob: bytes, location: str, count: int) -> bytes:
 
 
 def write_position_deletes(
-    java: JavaObject, marked: Sequence[tuple[LiveFile, Bits]], jvm: Jvm
-) -> list[JavaObject]:
+    java: JavaTable, marked: Sequence[tuple[LiveFile, Bits]], jvm: Jvm
+) -> list[JavaFile]:
     """For format version 2: a position delete file for each data file."""
     schema = pa.schema(
         [
@@ -181,7 +179,7 @@ class _Describer:
     """Builders of delete files, each of its data file's own spec and partition: any other would resurrect rows under
     a filter."""
 
-    def __init__(self, java: JavaObject, format: JavaObject, jvm: Jvm) -> None:
+    def __init__(self, java: JavaTable, format: JavaObject, jvm: Jvm) -> None:
         self.java, self.format = java, format
         self.builder = jvm.iceberg.FileMetadata.deleteFileBuilder
         self._specs: dict[int, tuple[JavaObject, bool]] = {}

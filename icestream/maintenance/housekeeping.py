@@ -6,6 +6,7 @@ stream goes on: a table is none the worse for being tidied later.
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
@@ -13,12 +14,15 @@ from pyspark.sql import functions as F
 
 from icestream.config import EngineSettings
 from icestream.errors import FencedError
+from icestream.home_log import log_failure
 from icestream.lake.catalogs import LAKE, Lake
 from icestream.lake.log import EpochLog
 from icestream.lake.pins import SnapshotPins
 from icestream.lake.stamp import Record
 from icestream.lake.table import LakeTable
 from icestream.maintenance.policy import TARGET, TIERS, Tier, tier_to_merge, to_expire
+
+_LOG = logging.getLogger(__name__)
 
 CHECK_EVERY = 8
 """Commits to a table between two looks at it."""
@@ -84,6 +88,7 @@ class Housekeeper:
         except FencedError:
             raise
         except Exception as error:
+            log_failure(_LOG, "tidying %s failed", table.name)
             self.notice(f"tidying {table.name} failed: {str(error).splitlines()[0][:200]}")
 
     def _expire(

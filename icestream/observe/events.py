@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import uuid
 from collections import deque
 from collections.abc import Mapping
@@ -11,6 +12,8 @@ from datetime import UTC, datetime
 from icestream.secrecy import mask_secrets
 
 KEPT = 1_000
+
+_LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -39,6 +42,7 @@ class Events:
         """Something has just happened."""
         shown = {k: mask_secrets(v) if isinstance(v, str) else v for k, v in info.items()}
         self._kept.append(Event(type, shown))
+        _LOG.debug("event %s: %s", type, shown)
 
     def newest(self) -> list[Event]:
         """Those that are kept, the oldest first."""

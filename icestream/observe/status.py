@@ -53,6 +53,16 @@ class ObjectStatus:
 
 
 @dataclass
+class FallbackStatus:
+    """How often Spark did something that could have been done without it, and why."""
+
+    kind: str
+    """What Spark did: `query`, `small change`."""
+    reason: str
+    count: int
+
+
+@dataclass
 class Status:
     """A home at a moment."""
 
@@ -65,6 +75,7 @@ class Status:
     served: Serving | None = None
     sources: list[SourceStatus] = field(default_factory=list)
     objects: list[ObjectStatus] = field(default_factory=list)
+    fallbacks: list[FallbackStatus] = field(default_factory=list)
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
@@ -99,4 +110,5 @@ def read(home: Home) -> Status:
     values = {**raw, "served": None}
     values["sources"] = [SourceStatus(**s) for s in raw["sources"]]
     values["objects"] = [ObjectStatus(**o) for o in raw["objects"]]
+    values["fallbacks"] = [FallbackStatus(**f) for f in raw.get("fallbacks", ())]
     return Status(**values)

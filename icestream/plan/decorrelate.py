@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from icestream import types as t
+from icestream.errors import SignalError
 from icestream.functions import expressions
 from icestream.functions.equality import as_stored, from_stored
 from icestream.functions.expressions import Call, Cast, ColumnRef, Expr, Literal, WindowCall
@@ -72,7 +73,7 @@ def decorrelate(node: Node, outer: Node, names: Names) -> Freed:
         return Freed(transform_plan(node, _inward))
     try:
         freed = _Pull(names).visit(node)
-    except _NotPullable:
+    except _NotPullableError:
         return _spread(node, outer, names)
     return Freed(
         transform_plan(freed.node, _inward),
@@ -107,7 +108,7 @@ def _depends(node: Node) -> bool:
 # -- pulling up -----------------------------------------------------------------------------------
 
 
-class _NotPullable(Exception):
+class _NotPullableError(SignalError):
     """The subquery needs the other way."""
 
 
@@ -131,19 +132,19 @@ class _Pull:
                 return self.visit(node.input)
             case Limit() | Distinct() | Window() | DistinctOn():
                 return self.by_key(node)
-        raise _NotPullable
+        raise _NotPullableError
 
     def plain(self, node: Node) -> Freed:
         """Below a node that needs the rows as they are: nothing may be lifted or missing."""
         freed = self.visit(node)
         if freed.lifted or freed.defaults:
-            raise _NotPullable
+            raise _NotPullableError
         return freed
 
     def filter(self, node: Filter) -> Freed:
         below = self.visit(node.input)
         if below.defaults:
-            raise _NotPullable
+            raise _NotPullableError
         whole = substitute(node.condition, below.lifted)
         mine = [c for c in conjuncts(whole) if not _looks_out(c)]
         theirs = [c for c in conjuncts(whole) if _looks_out(c)]
@@ -172,7 +173,7 @@ class _Pull:
                 if not isinstance(ref, OuterRef) and ref.name not in passed:
                     found[ref.name] = Item(ref.name, ref)
         if {i.name for i in items} & found.keys():
-            raise _NotPullable
+            raise _NotPullableError
         return list(found.values())
 
     def keys(self, freed: Freed) -> tuple[Freed, tuple[Item, ...]]:
@@ -197,11 +198,11 @@ class _Pull:
                 alone = all(is_outer(c) for c in expressions.columns_used(b))
                 if alone and _looks_out(b) and not _looks_out(a) and expressions.columns_used(a):
                     return a, b
-        raise _NotPullable
+        raise _NotPullableError
 
     def aggregate(self, node: Aggregate) -> Freed:
         if any(_looks_out(e) for e in node.exprs):
-            raise _NotPullable
+            raise _NotPullableError
         freed, keys = self.keys(self.plain(node.input))
         mapping = {g.expr.name: g.ref for g in node.groups if isinstance(g.expr, ColumnRef)}
         added = tuple(k for k in keys if k.name not in mapping)
@@ -213,7 +214,7 @@ class _Pull:
     def join(self, node: Join) -> Freed:
         left, right = self.visit(node.left), self.visit(node.right)
         if left.defaults or right.defaults:
-            raise _NotPullable
+            raise _NotPullableError
         lifted = {**left.lifted, **right.lifted}
         parts = [substitute(c, lifted) for c in conjuncts(node.condition)]
         mine = both(c for c in parts if not _looks_out(c))
@@ -223,9 +224,9 @@ class _Pull:
 
     def by_key(self, node: Limit | Distinct | DistinctOn | Window) -> Freed:
         if any(_looks_out(e) for e in node.exprs):
-            raise _NotPullable
+            raise _NotPullableError
         if isinstance(node, Limit) and any(_looks_out(s.expr) for s in node.order):
-            raise _NotPullable
+            raise _NotPullableError
         freed, keys = self.keys(self.plain(node.input))
         return replace(
             freed, node=per_key(node, freed.node, tuple(k.ref for k in keys), self.names)

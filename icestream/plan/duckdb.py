@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from icestream import types as t
 from icestream.functions.duckdb import (
     Expressions,
-    Unsure,
+    NotTranslatableError,
     cast,
     duck_type,
     hide_statistics,
@@ -49,19 +49,27 @@ MANY = 200
 """Written rows beyond which DuckDB takes longer to read them than Spark."""
 
 
-def render(node: Node, inputs: Mapping[str, str], now: int) -> str | None:
+def render(
+    node: Node,
+    inputs: Mapping[str, str],
+    now: int,
+    refuse: Callable[[str], None] = lambda reason: None,
+) -> str | None:
     """The DuckDB SQL of a plan whose columns are of exactly the types that it names; None if Spark has to answer.
 
-    `inputs` has a table expression for every relation that it reads, `now` is the time in microseconds.
+    `inputs` has a table expression for every relation that it reads, `now` is the time in microseconds. `refuse` gets the
+    reason why Spark has to answer.
     """
     if any(OURS.fullmatch(name.casefold()) for n in walk(node) for name in n.names):
+        refuse("a name that the text uses itself")
         return None
     try:
         for column in node.columns:
             duck_type(column.type)
         with bounded_depth():
             return _Renderer(inputs, now).top(node)
-    except Unsure:
+    except NotTranslatableError as error:
+        refuse(str(error))
         return None
 
 
@@ -135,7 +143,7 @@ class _Renderer:
                 return self.join(node)
             case SetOperation():
                 return self.set_operation(node)
-        raise Unsure(type(node).__name__)
+        raise NotTranslatableError(type(node).__name__)
 
     # -- parts ------------------------------------------------------------------------------------
 
@@ -166,7 +174,7 @@ class _Renderer:
         for item in node.items:
             try:
                 kind = duck_type(item.expr.type)
-            except Unsure:
+            except NotTranslatableError:
                 continue
             text = self.expr(item.expr)
             stored = f"CAST({text} AS {kind})" if item.expr.type == t.SMALLINT else text
@@ -180,12 +188,12 @@ class _Renderer:
             outs = [f"{cast(self.expr(e), c.type)} AS {quoted(c.name)}" for c, e in pairs]
             rows.append(f"SELECT {', '.join(outs) or _NOTHING}")
         if not rows or len(rows) > MANY:
-            raise Unsure("no rows, or many")
+            raise NotTranslatableError("no rows, or many")
         return " UNION ALL ".join(rows)
 
     def aggregate(self, node: Aggregate) -> str:
         if not node.columns:
-            raise Unsure("no columns")
+            raise NotTranslatableError("no columns")
         for item in node.groups:
             keyed(item.expr.type)
         inner = self.sub(node.input)
@@ -232,7 +240,7 @@ class _Renderer:
 
 def _keys(node: Node) -> None:
     if not node.columns:
-        raise Unsure("no columns")
+        raise NotTranslatableError("no columns")
     for column in node.columns:
         keyed(column.type)
 
@@ -240,4 +248,4 @@ def _keys(node: Node) -> None:
 def _tell_apart(names: Sequence[str]) -> None:
     """DuckDB does not tell names apart by case, even if they are quoted."""
     if len({n.casefold() for n in names}) < len(names):
-        raise Unsure("names that differ in case")
+        raise NotTranslatableError("names that differ in case")

@@ -12,11 +12,11 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pyspark.sql import SparkSession
-
 from icestream.catalog.graph import Plan, make_plan
 from icestream.catalog.objects import Object
+from icestream.errors import SignalError
 from icestream.lake.catalogs import Lake
+from icestream.lake.jvm import clone_session
 from icestream.lake.log import EpochLog
 from icestream.lake.stamp import ObjectAt, Record
 from icestream.maintenance.housekeeping import needed
@@ -32,7 +32,7 @@ from icestream.runtime.table_cleanup import drop_tables_of
 GROUP, POOL = "spark.jobGroup.id", "spark.scheduler.pool"
 
 
-class Stopped(Exception):
+class BackfillStoppedError(SignalError):
     """Somebody has cancelled it."""
 
 
@@ -69,7 +69,7 @@ class Backfill:
         self.group = f"icestream-backfill-{new.id}"
         self.stopped = threading.Event()
         self.base = pipeline.record
-        self._lake = Lake(_cloned(pipeline.lake.spark), pipeline.lake.dml)
+        self._lake = Lake(clone_session(pipeline.lake.spark), pipeline.lake.dml)
         shared = pipeline.state
         log = _NoLog(shared.log.table)
         log.head = shared.log.head
@@ -123,7 +123,7 @@ class Backfill:
 
     def _check(self) -> None:
         if self.stopped.is_set():
-            raise Stopped
+            raise BackfillStoppedError
 
     @property
     def progress(self) -> Progress:
@@ -168,8 +168,3 @@ def feeds_of(objects: Sequence[Object], new: Object) -> list[str]:
 def _is_filled(at: ObjectAt) -> bool:
     begun = at.position.begun
     return begun is not None and bool(begun["begun"])
-
-
-def _cloned(spark: SparkSession) -> SparkSession:
-    """A session with the same settings and temporary views of its own."""
-    return SparkSession(spark.sparkContext, spark._jsparkSession.cloneSession())

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable
+
+from icestream.home_log import log_failure
+
+_LOG = logging.getLogger(__name__)
 
 
 class Background:
@@ -48,4 +53,5 @@ class Background:
             self._run(self._stop)
         except BaseException as error:
             self.failed = error
+            log_failure(_LOG, "the loop of the pipeline has ended", level=logging.ERROR)
             self._ended(error)

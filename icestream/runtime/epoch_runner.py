@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Mapping
 
+from icestream.home_log import log_failure
 from icestream.identity import object_name
 from icestream.lake.stamp import Stamp
 from icestream.observe.report import EpochReport
@@ -15,6 +17,8 @@ from icestream.runtime.failures import describe_error
 from icestream.runtime.health import PipelineHealth
 from icestream.runtime.open_objects import OpenObjects
 from icestream.runtime.pipeline_state import PipelineState
+
+_LOG = logging.getLogger(__name__)
 
 
 class EpochRunner:
@@ -86,4 +90,5 @@ class EpochRunner:
                     feed.source.acknowledge(end)
                 except Exception as error:
                     reason = describe_error(error).message
+                    log_failure(_LOG, "acknowledging to %s failed", feed.object.name)
                     self.notice(f"{feed.object.name}: acknowledging failed: {reason}")

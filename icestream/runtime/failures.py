@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import random
 import re
 import time
@@ -11,9 +12,12 @@ from dataclasses import dataclass, field
 from py4j.protocol import Py4JJavaError
 
 from icestream.errors import ConnectorError, IcestreamError, RangeLostError
+from icestream.home_log import log_failure
 from icestream.identity import object_name
 from icestream.lake.jvm import java_message
 from icestream.secrecy import mask_secrets
+
+_LOG = logging.getLogger(__name__)
 
 FIRST_RETRY, LAST_RETRY = 1.0, 60.0
 """Seconds before the first and, at most, before every later retry."""
@@ -63,6 +67,7 @@ def describe_error(error: BaseException) -> Failure:
     try:
         failure = _describe(error)
     except Exception:
+        log_failure(_LOG, "an error cannot be described", level=logging.DEBUG)
         failure = Failure(type(error).__name__)
     failure.error = error
     return failure
@@ -105,6 +110,8 @@ class Failures(dict[str, Failure]):
             failure.since, failure.attempts = before.since, before.attempts
         failure.count_attempt()
         self[key] = failure
+        if failure.error is not None:
+            log_failure(_LOG, "%s %s failed", self.kind.lower(), name, error=failure.error)
         if before is None or before.message != failure.message:
             state = "its readers stop" if failure.lost else "it is tried again"
             self.notice(f"{name}: {failure.message}; {state}, others go on")

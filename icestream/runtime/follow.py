@@ -3,17 +3,20 @@ short is made up for at the next start."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 
 from icestream import faults
 from icestream.errors import SqlError
+from icestream.home_log import log_suppressed
 from icestream.identity import ObjectKey
 from icestream.lake.catalogs import LAKE, SYSTEM, Lake, owner_of
 from icestream.lake.stamp import ObjectAt, Record
 from icestream.lake.table import LakeTable
 from icestream.types import Type, backtick, stored_spark_type
+
+_LOG = logging.getLogger(__name__)
 
 
 def check_free(lake: Lake, names: Iterable[str]) -> None:
@@ -65,7 +68,7 @@ def _move_back(lake: Lake, moving: Moving, record: Record) -> None:
     """Undo what was moved, as far as that can be done now."""
     for key, old, new in reversed(moving):
         for place in (new, lake.table(*_aside(key), owned=True)):
-            with suppress(Exception):
+            with log_suppressed(_LOG, "a table could not be moved back", Exception):
                 if _is(lake, place, record.objects[key]):
                     lake.rename(place, *old.parts)
 

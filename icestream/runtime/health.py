@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 
 from pyspark.sql import SparkSession
 
+from icestream.home_log import log_failure
 from icestream.identity import object_name
 from icestream.runtime.epoch import Epoch
 from icestream.runtime.failures import Failure, SinkFailures, describe_error, retry_delay
 from icestream.runtime.open_objects import OpenObjects
 from icestream.runtime.source_monitor import SourceMonitor
+
+_LOG = logging.getLogger(__name__)
 
 FIRST_BACKOFF, MAX_BACKOFF = 0.5, 30.0
 """Seconds before a failed epoch is tried again: the first time, and at most."""
@@ -85,4 +89,5 @@ def _runs_jobs(spark: SparkSession) -> bool:
     try:
         return bool(spark.range(1).count() == 1)
     except Exception:
+        log_failure(_LOG, "Spark runs no jobs")
         return False

@@ -7,14 +7,17 @@ that the JVM has ended, and the process ends with an error, so that its supervis
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable
 
-from py4j.java_gateway import JavaClass
 from pyspark.sql import SparkSession
 
-from icestream.lake.jvm import end_jvm, is_jvm_lost
+from icestream.home_log import log_failure
+from icestream.lake.jvm import end_jvm, is_jvm_lost, is_stopped, memory_guard
+
+_LOG = logging.getLogger(__name__)
 
 PERIOD = 5.0
 """Seconds between two questions."""
@@ -33,8 +36,8 @@ Probe = Callable[[], str | None]
 
 def install_guard(spark: SparkSession) -> None:
     """Let the JVM end itself if a thread ends for lack of memory. Without the engine's jar it does not."""
-    guard = spark.sparkContext._jvm.icestream.JvmGuard
-    if isinstance(guard, JavaClass):
+    guard = memory_guard(spark)
+    if guard is not None:
         guard.install()
 
 
@@ -112,17 +115,17 @@ class _Question:
         try:
             self.answer = self._probe()
         except Exception:
+            log_failure(_LOG, "the JVM could not be asked")
             self.answer = NO_ANSWER
         self.done.set()
 
 
 def find_symptom(spark: SparkSession) -> str | None:
     """What is wrong with a JVM that answers: its session was stopped by Spark itself, or a job is not worked on."""
-    context = spark.sparkContext
-    if context._jsc.sc().isStopped():
+    if is_stopped(spark):
         return STOPPED
-    guard = context._jvm.icestream.JvmGuard
-    local = context.master.startswith("local")
-    if local and isinstance(guard, JavaClass) and guard.hasIdleJob():
+    guard = memory_guard(spark)
+    local = spark.sparkContext.master.startswith("local")
+    if local and guard is not None and guard.hasIdleJob():
         return IDLE_JOB
     return None

@@ -20,9 +20,11 @@ import duckdb
 import pyarrow as pa
 
 from icestream.config import EngineSettings, Home
+from icestream.fallbacks import FallbackCounter
 from icestream.functions.duckdb import SETTINGS, string
+from icestream.home_log import log_failure
 from icestream.lake.copies import DEAD, Copies, positions, scan
-from icestream.lake.listing import Listed, Listing, NotPlain
+from icestream.lake.listing import Listed, Listing, NeedsSparkError
 from icestream.lake.stamp import Record
 from icestream.plan.duckdb import multiplies, render
 from icestream.plan.linear import relations_read
@@ -44,6 +46,11 @@ CLOSING = 5.0
 SHARE = 8
 """Copies take so small a part of the memory, counted in bytes of their compressed files."""
 
+FAILURES = (
+    ValueError, LookupError, duckdb.Error, pa.ArrowException, sqlite3.Error, struct.error, zlib.error,
+)  # fmt: skip
+"""What may go wrong on the way; Spark then answers, or fails with its own error."""
+
 _LOG = logging.getLogger(__name__)
 
 Hold = Callable[[duckdb.DuckDBPyConnection], None]
@@ -55,6 +62,8 @@ class Local:
     def __init__(self, home: Home, settings: EngineSettings) -> None:
         self.answered = 0
         """Queries that needed no Spark."""
+        self.fallbacks = FallbackCounter("query")
+        """Why other queries went to Spark."""
         self._listing = Listing(home)
         self._lock = threading.Lock()
         self._database: duckdb.DuckDBPyConnection | None = None
@@ -70,7 +79,8 @@ class Local:
         `hold` gets what can be interrupted while the query runs; it raises InterruptException then.
         """
         keys = sorted(relations_read(node))
-        text = render(node, {key: f"_in{n}" for n, key in enumerate(keys)}, time.time_ns() // 1000)
+        inputs = {key: f"_in{n}" for n, key in enumerate(keys)}
+        text = render(node, inputs, time.time_ns() // 1000, self._refuse)
         if text is None:
             return None
         for _ in range(ATTEMPTS):
@@ -79,14 +89,23 @@ class Local:
             except duckdb.InterruptException:
                 raise
             except (OSError, KeyError, duckdb.IOException):
+                log_failure(_LOG, "a query is run again: its files are gone", level=logging.DEBUG)
                 continue
-            except (NotPlain, ValueError, LookupError, duckdb.Error, pa.ArrowException):
+            except NeedsSparkError as error:
+                self.fallbacks.count(str(error))
                 return None
-            except (sqlite3.Error, struct.error, zlib.error):
+            except FAILURES as error:
+                log_failure(_LOG, "DuckDB cannot answer a query", level=logging.DEBUG)
+                self.fallbacks.count(f"DuckDB failed: {type(error).__name__}")
                 return None
             self.answered += 1
+            _LOG.debug("query runs on DuckDB")
             return found
+        self.fallbacks.count("its files were replaced while it ran")
         return None
+
+    def _refuse(self, reason: str) -> None:
+        self.fallbacks.count(f"DuckDB may differ: {reason}")
 
     def record(self) -> Record | None:
         """The newest complete record."""
@@ -169,7 +188,7 @@ class Local:
     def _listed(self, record: Record | None, key: str) -> Listed:
         at = record.objects.get(key) if record else None
         if at is None or at.table is None or at.snapshot is None:
-            raise NotPlain(key)
+            raise NeedsSparkError(f"{key.partition('#')[0]} is not stored in the lake")
         return self._listing.table(at.table, at.uuid, at.snapshot, MOST)
 
     def _open(self) -> duckdb.DuckDBPyConnection:
@@ -196,14 +215,14 @@ class Local:
 
 
 def _bounded(cursor: duckdb.DuckDBPyConnection) -> pa.Table:
-    """What a query gives; NotPlain if it is more than may be held in memory."""
+    """What a query gives; NeedsSparkError if it is more than may be held in memory."""
     reader = cursor.to_arrow_reader(BATCH)
     batches: list[pa.RecordBatch] = []
     size = 0
     for batch in reader:
         size += batch.nbytes
         if size > LARGEST:
-            raise NotPlain("a large result")
+            raise NeedsSparkError("a large result")
         batches.append(batch)
     return pa.Table.from_batches(batches, reader.schema)
 
@@ -222,11 +241,11 @@ def _from_files(listed: Listed, dead: str, cursor: duckdb.DuckDBPyConnection) ->
 
 
 def _check_few(node: Node, listed: Mapping[str, Listed]) -> None:
-    """Raises NotPlain unless a query reads so little that it is answered at once."""
+    """Raises NeedsSparkError unless a query reads so little that it is answered at once."""
     rows = [listed[n.relation].rows for n in walk(node) if isinstance(n, Scan)]
     rows += [len(n.rows) for n in walk(node) if isinstance(n, Values)]
     if sum(rows) > MOST or (math.prod(max(n, 1) for n in rows) > PAIRS and multiplies(node)):
-        raise NotPlain("many rows")
+        raise NeedsSparkError("many rows to read or to compare")
 
 
 def _typed(found: pa.Table, node: Node) -> pa.Table:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable
@@ -9,6 +10,9 @@ from typing import Generic, TypeVar
 
 from icestream import interrupts
 from icestream.errors import ConnectorError
+from icestream.home_log import log_failure
+
+_LOG = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -27,19 +31,23 @@ class _Call(Generic[T]):
         self.done = threading.Event()
         self.result: list[T] = []
         self.error: BaseException | None = None
+        self.is_left = False
+        """Whether nobody waits for it any more."""
 
     def run(self) -> None:
         try:
             self.result.append(self.work())
         except BaseException as error:
             self.error = error
+            if self.is_left:
+                log_failure(_LOG, "a call that nobody waits for any more has failed")
         self.done.set()
 
 
 def call_outside(work: Callable[[], T], name: str, seconds: float) -> T:
     """The result of a call for the object of that name.
 
-    Raises ConnectorError after so many seconds, and Interrupted when the statement is cancelled. The call then goes on in
+    Raises ConnectorError after so many seconds, and StatementCancelledError when the statement is cancelled. The call then goes on in
     its thread, so it must take no lock.
     """
     call = _Call(work)
@@ -50,6 +58,7 @@ def call_outside(work: Callable[[], T], name: str, seconds: float) -> T:
         while not call.done.wait(_LOOK):
             interrupt.check()
             if time.monotonic() > end:
+                call.is_left = True
                 raise ConnectorError(
                     f"{name}: the system outside did not answer within {seconds:g} s",
                     object=name,

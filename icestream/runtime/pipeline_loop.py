@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable
@@ -13,12 +14,15 @@ from pyspark.sql import SparkSession
 from icestream import interrupts
 from icestream.config import EngineSettings
 from icestream.errors import FencedError
+from icestream.home_log import log_failure
 from icestream.lake.jvm import check_jvm
 from icestream.lake.position import Offset
 from icestream.lake.stamp import Record
 from icestream.observe.report import EpochReport
 from icestream.runtime.failures import describe_error, may_pass
 from icestream.runtime.health import PipelineHealth
+
+_LOG = logging.getLogger(__name__)
 
 GOAL_PATIENCE = 0.5
 """Seconds that a bounded run holds its turn while it waits for sources to say where they end."""
@@ -120,6 +124,7 @@ class PipelineLoop:
             except FencedError:
                 raise
             except Exception as error:
+                log_failure(_LOG, "epoch %d failed", self.steps.record.epoch + 1)
                 failures += 1
                 check_jvm(self.spark)
                 blamed = self._blame(turn)
@@ -163,6 +168,7 @@ class PipelineLoop:
                 raise
             except Exception as error:
                 check_jvm(self.spark)
+                log_failure(_LOG, "tidying failed")
                 self.notice(f"tidying failed: {describe_error(error).message}")
 
     def _blame(self, turn: Turn) -> bool:
@@ -173,6 +179,7 @@ class PipelineLoop:
         except FencedError:
             raise
         except Exception:
+            log_failure(_LOG, "what made an epoch fail cannot be found out")
             check_jvm(self.spark)
             return False
 

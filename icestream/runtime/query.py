@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import logging
 from collections.abc import Callable
 from decimal import Context, Decimal
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,7 @@ from icestream.functions.datetime_decoder import DAY
 from icestream.functions.expression_errors import RAISE
 from icestream.functions.expressions import Interval
 from icestream.functions.far_dates import date_of, timestamp_of
+from icestream.home_log import log_failure
 from icestream.identity import object_name
 from icestream.lake.catalogs import Lake
 from icestream.lake.log import EpochLog
@@ -41,6 +43,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from icestream.runtime.transaction import Transaction
+
+_LOG = logging.getLogger(__name__)
 
 _EXACT = Context(prec=t.NUMERIC.precision)
 """Python's own context rounds to 28 digits."""
@@ -129,6 +133,7 @@ def frame_of(
     except AnalysisException as error:
         if error.getCondition() != "TABLE_OR_VIEW_NOT_FOUND":
             raise
+        log_failure(_LOG, "a query is planned again: a table was renamed", level=logging.DEBUG)
         return _frame_of(node, catalog, spark, transaction)
 
 

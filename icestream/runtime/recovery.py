@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from icestream import faults, interrupts
 from icestream.errors import ConnectorError, FencedError, LakeError
+from icestream.home_log import log_failure
 from icestream.lake.log import EpochLog
 from icestream.lake.stamp import ObjectAt, Stamp
 from icestream.runtime.epoch_context import Cut
@@ -15,6 +17,8 @@ from icestream.runtime.health import PipelineHealth
 from icestream.runtime.open_objects import OpenObjects
 from icestream.runtime.open_table import OpenTable
 from icestream.runtime.pipeline_state import PipelineState, older_home
+
+_LOG = logging.getLogger(__name__)
 
 
 class Recovery:
@@ -54,6 +58,7 @@ class Recovery:
         except FencedError:
             raise
         except Exception:
+            log_failure(_LOG, "an epoch could not be completed")
             if not self.runner.find_culprits():
                 raise
             self._roll_forward(self._fence())  # without what fails

@@ -3,12 +3,16 @@ without it on its class path has none of them."""
 
 from __future__ import annotations
 
-from typing import Any
-
-from py4j.java_gateway import JavaClass
 from pyspark.sql import SparkSession
 
 from icestream.functions.expression_errors import COUNTING_FUNCTION
+from icestream.lake.java_types import FailureCounts
+from icestream.lake.jvm import (
+    has_jar,
+    register_failure_counts,
+    register_function,
+    register_patterns,
+)
 from icestream.plan.spark import CANCEL_CHECK
 
 REGISTERED = "icestream.functions"
@@ -19,10 +23,10 @@ SIZE_CHECK = "icestream_small"
 
 def register_functions(spark: SparkSession) -> None:
     """Give a session the functions that need nothing else. Called once for each session, when it is made."""
-    if _has_jar(spark):
-        _register(spark, CANCEL_CHECK, _classes(spark).KeepRunning(), "BooleanType")
-        _classes(spark).Regex.register(spark._jsparkSession)
-        _register(spark, SIZE_CHECK, _classes(spark).CheckSize(), "BooleanType")
+    if has_jar(spark):
+        register_function(spark, CANCEL_CHECK, "KeepRunning", "BooleanType")
+        register_patterns(spark)
+        register_function(spark, SIZE_CHECK, "CheckSize", "BooleanType")
         spark.conf.set(REGISTERED, "true")
 
 
@@ -31,25 +35,11 @@ def has_functions(spark: SparkSession) -> bool:
     return bool(spark.conf.get(REGISTERED, "false") == "true")
 
 
-def register_failure_counter(spark: SparkSession) -> Any:
+def register_failure_counter(spark: SparkSession) -> FailureCounts | None:
     """Give a session the function that counts failed expressions; gives the accumulator behind it, None without the jar.
     Called once for each pipeline."""
-    if not _has_jar(spark):
+    if not has_jar(spark):
         return None
-    counts = _classes(spark).FailureCounts()
-    spark.sparkContext._jsc.sc().register(counts, "failed expressions")
-    _register(spark, COUNTING_FUNCTION, _classes(spark).CountFailure(counts), "NullType")
+    counts = register_failure_counts(spark)
+    register_function(spark, COUNTING_FUNCTION, "CountFailure", "NullType", counts)
     return counts
-
-
-def _classes(spark: SparkSession) -> Any:
-    return spark.sparkContext._jvm.icestream
-
-
-def _has_jar(spark: SparkSession) -> bool:
-    return isinstance(_classes(spark).KeepRunning, JavaClass)
-
-
-def _register(spark: SparkSession, name: str, function: Any, type: str) -> None:
-    types = spark.sparkContext._jvm.org.apache.spark.sql.types.DataTypes
-    spark._jsparkSession.udf().register(name, function, getattr(types, type))

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator
 from contextlib import contextmanager
+from uuid import uuid4
 
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
@@ -12,11 +12,10 @@ from pyspark.sql import SparkSession
 from icestream import interrupts
 from icestream.errors import SqlError
 from icestream.functions.expression_errors import SEPARATOR
+from icestream.lake.jvm import JobGroup
 from icestream.runtime.spark_functions import has_functions
 
 GROUP, POOL = "spark.jobGroup.id", "spark.scheduler.pool"
-
-_NUMBERS = itertools.count(1)
 
 
 @contextmanager
@@ -47,25 +46,18 @@ def cancellable(spark: SparkSession, pool: str = "queries") -> Iterator[None]:
     """Run the Spark jobs of this thread meanwhile as those of the current statement."""
     interrupt = interrupts.current()
     context = spark.sparkContext
-    group = f"icestream-statement-{next(_NUMBERS)}"
-    regex = context._jvm.icestream.Regex if has_functions(spark) else None
-
-    def cancel() -> None:
-        if (running := context._jsc) is not None:  # a context that was stopped has no jobs
-            if regex is not None:
-                regex.cancel(group)
-            running.sc().cancelJobGroupAndFutureJobs(group)
-
-    context.setJobGroup(group, "a statement of a client")
+    name = f"icestream-statement-{uuid4().hex}"
+    group = JobGroup(spark, name, has_patterns=has_functions(spark))
+    context.setJobGroup(name, "a statement of a client")
     context.setLocalProperty(POOL, pool)
     try:
-        with interrupt.waiting("IPC", "SparkJob"), interrupt.on_cancel(cancel):
+        with interrupt.waiting("IPC", "SparkJob"), interrupt.on_cancel(group.cancel):
             interrupt.check()
             with raising_sql_errors():
                 yield
     finally:
-        if context._jsc is not None:
+        if group.is_open:
             context.setLocalProperty(GROUP, None)
             context.setLocalProperty(POOL, None)
-            if regex is not None and interrupt.cancelled:
-                regex.forget(group)
+            if interrupt.cancelled:
+                group.forget()

@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.pandas.serializers import ArrowCollectSerializer
 from pyspark.util import _load_from_socket
 
+from icestream.lake.jvm import collect_as_arrow
 from icestream.runtime.query import values_of
 from icestream.types import Type
 
@@ -115,7 +116,7 @@ def collect(frame: DataFrame, directory: Path) -> Spool:
 
 def _stream(frame: DataFrame) -> Iterator[pa.RecordBatch | list[int]]:
     """Batches as tasks end, then their order. Spark's own `toArrow` does this, and keeps all of them in memory."""
-    port, secret, server = frame._jdf.collectAsArrowToPython()
+    port, secret, server = collect_as_arrow(frame)
     try:
         yield from _load_from_socket((port, secret), ArrowCollectSerializer())
     finally:

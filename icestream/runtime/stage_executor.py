@@ -63,7 +63,7 @@ class StageExecutor(KeyedExecutor[StageTask]):
             java = table.load()
             schema = small.can_write(table, java)
             if schema is not None:
-                collected = small.collected(rows)
+                collected = small.collected(table, rows)
                 if collected is not None:
                     return small.write(table, java, schema, collected)
         return self.stage_rows(rows)

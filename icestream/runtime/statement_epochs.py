@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from icestream import interrupts
 from icestream.errors import FencedError, LakeError
+from icestream.home_log import log_failure
 from icestream.identity import object_names
 from icestream.lake.position import Offset
 from icestream.observe.report import EpochReport
@@ -17,6 +19,8 @@ from icestream.runtime.health import PipelineHealth
 from icestream.runtime.open_objects import OpenObjects
 from icestream.runtime.pipeline_loop import ONCE_ATTEMPTS
 from icestream.runtime.pipeline_state import PipelineState
+
+_LOG = logging.getLogger(__name__)
 
 FLUSH_PATIENCE = 10.0
 """Seconds that FLUSH waits for a source that did not fail before."""
@@ -128,6 +132,7 @@ class StatementEpochs:
             except FencedError:
                 raise
             except Exception as error:
+                log_failure(_LOG, "an epoch for a statement failed")
                 attempt += 1
                 blamed = self.steps.find_culprits()
                 if attempt >= ONCE_ATTEMPTS or not (blamed or may_pass(error)):

@@ -6,6 +6,7 @@ writes files that no snapshot refers to yet, `commit` makes them visible with th
 
 from __future__ import annotations
 
+import logging
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from functools import partial
@@ -17,12 +18,13 @@ from pyspark.sql import functions as F
 from icestream.catalog.graph import ConnectorTask, IngestTask, SinkIntoTask, SinkTask, Task
 from icestream.errors import ConnectorError
 from icestream.functions.expression_errors import Failures
+from icestream.home_log import log_failure
 from icestream.lake.fold import CHANGE_SCHEMA, OP, UPSERT
 from icestream.lake.keyed import AS_IT_IS, Changes, StagedChanges
 from icestream.lake.position import Range, Ranges
 from icestream.lake.staging import Staged, stage
 from icestream.lake.stamp import Stamp
-from icestream.lake.table import HeadMoved
+from icestream.lake.table import HeadMovedError
 from icestream.plan.logical import Expand, Node, Unnest, WindowTable, walk
 from icestream.plan.spark import render
 from icestream.runtime.destinations import ConnectorFeed
@@ -31,6 +33,8 @@ from icestream.runtime.into import in_turn, together, united
 from icestream.runtime.open_table import OpenTable
 from icestream.runtime.temp_views import TempViews
 from icestream.types import backtick
+
+_LOG = logging.getLogger(__name__)
 
 COLLISIONS = 8
 """Times that an upsert into a shared table is prepared again because somebody else committed."""
@@ -175,7 +179,10 @@ class KeyedExecutor(TaskExecutor[T]):
             stamp = self.context.make_stamp(ranges, result.rows)
             try:
                 snapshot = keyed.commit(result, stamp, table.head)
-            except HeadMoved:
+            except HeadMovedError:
+                log_failure(
+                    _LOG, "%s was changed by others; the upsert is prepared again", self.task.key
+                )
                 keyed.discard(result)
                 again = self.stage_changes(ranges)
                 assert again is not None

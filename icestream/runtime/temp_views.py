@@ -11,6 +11,8 @@ from uuid import uuid4
 
 from pyspark.sql import DataFrame, SparkSession
 
+from icestream.lake.jvm import drop_temp_views
+
 
 class TempViews:
     """The temporary views of one text. `with` drops them at its end."""
@@ -35,7 +37,5 @@ class TempViews:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        # Not spark.catalog.dropTempView: that also forgets the kept rows of a frame that was persisted.
-        session = self.spark._jsparkSession.sessionState().catalog()
-        while self._names:
-            session.dropTempView(self._names.pop())
+        names, self._names = self._names, []
+        drop_temp_views(self.spark, reversed(names))

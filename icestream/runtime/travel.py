@@ -17,12 +17,13 @@ from icestream.errors import SqlError
 from icestream.functions.expression_errors import RAISE
 from icestream.functions.expressions import ColumnRef, Expr, Literal
 from icestream.lake.catalogs import Lake
-from icestream.lake.jvm import JavaObject, iterate
+from icestream.lake.java_types import JavaTable
+from icestream.lake.jvm import iterate
 from icestream.lake.metadata import metadata_text, split_key
 from icestream.lake.pins import Pin
 from icestream.lake.position import Range
 from icestream.lake.stamp import Record
-from icestream.lake.table import LakeTable, Snapshot
+from icestream.lake.table import LakeTable, Snapshot, snapshot_of
 from icestream.plan.logical import ONE_ROW, AsOf, Item, Node, Project, Scan, walk
 from icestream.plan.spark import render
 from icestream.runtime.feeds import OpenFeed
@@ -97,7 +98,7 @@ class _Reader:
             return views.add(self._source(object, snapshot)), snapshot
         return under_columns_of_now(table, java, snapshot, columns), snapshot
 
-    def _snapshot(self, name: str, at: AsOf, table: LakeTable, java: JavaObject) -> int:
+    def _snapshot(self, name: str, at: AsOf, table: LakeTable, java: JavaTable) -> int:
         """The snapshot that is asked for, if it is there still."""
         value = self._value(at)
         if at.expr.type == t.BIGINT:
@@ -146,11 +147,11 @@ class _Reader:
 
 
 def under_columns_of_now(
-    table: LakeTable, java: JavaObject, snapshot: int, columns: Mapping[str, Type]
+    table: LakeTable, java: JavaTable, snapshot: int, columns: Mapping[str, Type]
 ) -> str:
     """The rows of a snapshot under the columns of now: those that it did not have are NULL, others keep their identity."""
     version = f"{table.sql} VERSION AS OF {snapshot}"
-    then = java.snapshot(snapshot).schemaId()
+    then = snapshot_of(java, snapshot).schemaId()
     if then is None or then == java.schema().schemaId():
         return version
     schema = java.schemas().get(then)

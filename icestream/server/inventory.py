@@ -6,6 +6,7 @@ Nothing here runs a Spark job, and each is asked for only when a query names its
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
@@ -13,11 +14,14 @@ from typing import TYPE_CHECKING, Any
 from icestream.catalog.objects import Object
 from icestream.engine import Engine
 from icestream.errors import ConnectorError, LakeError
+from icestream.home_log import log_failure
 from icestream.server.relations import model as system
 
 if TYPE_CHECKING:
-    from icestream.lake.jvm import JavaObject
+    from icestream.lake.java_types import JavaFile, JavaTable
     from icestream.lake.table import LakeTable
+
+_LOG = logging.getLogger(__name__)
 
 FIRST_OID = 16_384
 """OIDs below are PostgreSQL's own."""
@@ -66,7 +70,7 @@ def files(engine: Engine) -> tuple[system.File, ...]:
     return tuple(found.values())
 
 
-def _file(object: Object, java: JavaObject) -> system.File:
+def _file(object: Object, java: JavaFile) -> system.File:
     return system.File(
         FIRST_OID + object.id,
         str(java.location()),
@@ -77,7 +81,7 @@ def _file(object: Object, java: JavaObject) -> system.File:
     )
 
 
-def _tables(engine: Engine) -> Iterator[tuple[Object, LakeTable, JavaObject]]:
+def _tables(engine: Engine) -> Iterator[tuple[Object, LakeTable, JavaTable]]:
     """The Iceberg tables behind objects, loaded; those of catalogs that do not answer are left out."""
     from icestream.lake.catalogs import Lake
     from icestream.runtime.travel import iceberg_tables
@@ -89,6 +93,7 @@ def _tables(engine: Engine) -> Iterator[tuple[Object, LakeTable, JavaObject]]:
         try:
             java = table.load()
         except (ConnectorError, LakeError):
+            log_failure(_LOG, "%s cannot be loaded and is left out", table.name)
             continue
         yield object, table, java
 
@@ -105,6 +110,11 @@ def jobs(engine: Engine) -> tuple[system.Job, ...]:
         )
         for job in engine.jobs
     )
+
+
+def fallbacks(engine: Engine) -> tuple[system.Fallback, ...]:
+    """Why Spark did what could have been done without it, since the start."""
+    return tuple(system.Fallback(f.kind, f.reason, f.count) for f in engine.fallbacks())
 
 
 def events(engine: Engine) -> tuple[system.Event, ...]:

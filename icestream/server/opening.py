@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import sqlite3
 import threading
@@ -12,7 +13,10 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
 from icestream.errors import ConnectorError, IcestreamError, RangeLostError
+from icestream.home_log import log_failure
 from icestream.runtime.failures import describe_error, retry_delay
+
+_LOG = logging.getLogger(__name__)
 
 FIRST_WAIT, LONGEST_WAIT = 1.0, 15.0
 PATIENCE = 300.0
@@ -42,6 +46,7 @@ def open_patiently(
             if not may_pass(error) or not wait:
                 raise
             attempts += 1
+            log_failure(_LOG, "the start has failed and is tried again")
             notice(
                 f"the start has failed: {describe_error(error).message}; trying again in {wait:.1f} s"
             )

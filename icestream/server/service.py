@@ -57,6 +57,7 @@ class Service:
             "files": partial(inventory.files, engine),
             "jobs": partial(inventory.jobs, engine),
             "events": partial(inventory.events, engine),
+            "fallbacks": partial(inventory.fallbacks, engine),
         }
         self.system = SystemRelations(self.model, costly, self._signal)
         self._loop = Background(lambda stop: engine.run(stop, report=self.report), self._ended)

@@ -18,7 +18,7 @@ from icestream import interrupts
 from icestream.catalog.variables import VARIABLES
 from icestream.engine import CREATE
 from icestream.errors import IcestreamError, NotSupportedError, SqlError
-from icestream.interrupts import Interrupt, Interrupted
+from icestream.interrupts import Interrupt, StatementCancelledError
 from icestream.lake.jvm import java_message
 from icestream.plan.linear import relations_read
 from icestream.plan.query import bind_query
@@ -272,7 +272,7 @@ class EngineSession:
             return self.service.workers.run(work, interrupt, timeout, discard)
         except Exception as error:
             if interrupt.cancelled:
-                raise Interrupted(interrupt.reason) from error
+                raise StatementCancelledError(interrupt.reason) from error
             raise
 
     @contextmanager
@@ -281,7 +281,7 @@ class EngineSession:
         become places in the text that it came with."""
         try:
             yield
-        except Interrupted as error:
+        except StatementCancelledError as error:
             self._fail()
             raise StateError("57014", error.reason) from error
         except (PySparkException, Py4JJavaError) as error:
@@ -396,7 +396,7 @@ class EngineSession:
         self._hidden = False
         try:
             return self._interruptible(statement, self.service.show_writes)
-        except Interrupted:
+        except StatementCancelledError:
             told = "the rows are written, but not visible yet: the wait for that was cancelled"
             return (Notice(told, "WARNING", "01000"),)
 

@@ -85,7 +85,7 @@ class Workers:
         timeout: float | None = None,
         discard: Callable[[_T], None] = lambda result: None,
     ) -> _T:
-        """The result of a statement; Interrupted if it was cancelled, or if the timeout (in seconds) has passed.
+        """The result of a statement; StatementCancelledError if it was cancelled, or if the timeout (in seconds) has passed.
 
         What a statement gives that was left behind is discarded.
         """

@@ -20,7 +20,7 @@ from icestream.sql.grammar_words import (
     NUMBER,
     QUERIES,
     STRING,
-    Unexpected,
+    GrammarError,
 )
 from icestream.sql.keywords import NO_BARE_LABELS, OPERATORS
 from icestream.sql.source import Source
@@ -53,7 +53,7 @@ def _check(tokens: Sequence[Token], source: Source, rule: Callable[[Grammar], No
     try:
         rule(grammar)
         grammar.expect(END)
-    except Unexpected as wrong:
+    except GrammarError as wrong:
         at, end = places[min(wrong.at, len(places) - 1)]
         found = source.written(at, end) or "the end of the statement"
         if words[wrong.at] == STRING:

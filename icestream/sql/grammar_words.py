@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NoReturn
 
+from icestream.errors import SignalError
 from icestream.sql.keywords import COLUMN_NAMES, FUNCTION_NAMES, RESERVED
 
 STRING, NUMBER, NAME, END = "'", "0", '"', ""
@@ -15,7 +16,7 @@ GOES_ON = ("UNION", "INTERSECT", "EXCEPT", "ORDER", "LIMIT", "OFFSET", "FETCH", 
 _RESERVED = frozenset(word.upper() for word in RESERVED)
 
 
-class Unexpected(Exception):
+class GrammarError(SignalError):
     """The text leaves the grammar at this word."""
 
     def __init__(self, at: int) -> None:
@@ -41,7 +42,7 @@ class Words:
 
     def fail(self, at: int | None = None) -> NoReturn:
         """No rule fits here."""
-        raise Unexpected(self.at if at is None else at)
+        raise GrammarError(self.at if at is None else at)
 
     def accept(self, *words: str) -> bool:
         """Go past these words if they come next."""

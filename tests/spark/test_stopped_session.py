@@ -10,7 +10,7 @@ from threading import Event, Thread
 import pytest
 from pyspark.sql import SparkSession
 
-from icestream.interrupts import Interrupt, Interrupted
+from icestream.interrupts import Interrupt, StatementCancelledError
 from icestream.runtime.spark_jobs import cancellable
 
 pytestmark = pytest.mark.spark
@@ -30,7 +30,7 @@ def leave_a_statement_behind() -> None:
                 begun.set()
                 stopped.wait()
                 interrupt.check()
-        except Interrupted:
+        except StatementCancelledError:
             print("cancelled", flush=True)
 
     thread = Thread(target=work)

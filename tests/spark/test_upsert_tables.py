@@ -33,7 +33,7 @@ from icestream.lake.fold import OFFSET, OP, PARTITION, STREAM, UPSERT, Upsert
 from icestream.lake.jvm import Jvm
 from icestream.lake.keyed import Changes, KeyedTable
 from icestream.lake.stamp import STAMP, Stamp
-from icestream.lake.table import HeadMoved, LakeTable
+from icestream.lake.table import HeadMovedError, LakeTable
 from icestream.maintenance import policy
 from icestream.maintenance.housekeeping import Housekeeper
 from tests.engine import duckdb_count, lake, lake_table
@@ -503,7 +503,7 @@ def test_the_first_commit_of_an_empty_table_is_guarded_too(shared: KeyedTable) -
     staged = shared.stage(changes_of(session, [(1, "ours")]))
     assert staged.base is None
     session.sql("INSERT INTO lake.out.k VALUES (1, 'theirs')")
-    with pytest.raises(HeadMoved):
+    with pytest.raises(HeadMovedError):
         shared.commit(staged, stamp(1), None)
     staged = shared.stage(changes_of(session, [(1, "ours")]))
     shared.commit(staged, stamp(1), None)
@@ -518,7 +518,7 @@ def test_a_vector_is_never_put_on_a_file_that_was_compacted_away(shared: KeyedTa
     staged = shared.stage(changes_of(session, [(1, "new")]))
     assert staged.marked
     session.sql("CALL lake.system.rewrite_data_files(table => 'out.k', options => map('rewrite-all', 'true'))")  # fmt: skip
-    with pytest.raises(HeadMoved):
+    with pytest.raises(HeadMovedError):
         shared.commit(staged, stamp(1), base)
     shared.commit(shared.stage(changes_of(session, [(1, "new")])), stamp(1), base)
     rows = session.table("lake.out.k").orderBy("id").collect()

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
+from icestream.errors import SignalError
+
 Row = tuple[str | None, ...]
 
 
@@ -17,7 +19,7 @@ class Answer:
     count: int = 0
 
 
-class StatementError(Exception):
+class StatementError(SignalError):
     """The server refused a statement; the session goes on."""
 
     def __init__(self, message: str, sqlstate: str | None = None) -> None:

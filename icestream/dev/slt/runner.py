@@ -32,7 +32,7 @@ from icestream.dev.slt.records import (
     System,
 )
 from icestream.dev.slt.substitution import SubstitutionError, substitute
-from icestream.errors import ConnectorError
+from icestream.errors import ConnectorError, SignalError
 
 _HASHED = re.compile(r"\d+ values hashing to [0-9a-f]{32}")
 _IGNORED = "<slt:ignore>"
@@ -48,7 +48,7 @@ class Outcome:
     actual: tuple[str, ...] | None = None
 
 
-class _Mismatch(Exception):
+class _MismatchError(SignalError):
     """A record that did not give what it should; `actual` as in Outcome."""
 
     def __init__(self, message: str, actual: tuple[str, ...] | None = None) -> None:
@@ -123,7 +123,7 @@ class Runner:
         for left in reversed(range(retry.attempts if retry else 1)):
             try:
                 return Outcome(record, actual=self._try(record))
-            except _Mismatch as mismatch:
+            except _MismatchError as mismatch:
                 if not left:
                     return Outcome(record, failure=str(mismatch), actual=mismatch.actual)
                 assert retry is not None
@@ -131,30 +131,30 @@ class Runner:
         raise AssertionError("at least one attempt is made")
 
     def _try(self, record: Sql) -> tuple[str, ...] | None:
-        """Run it once; raises _Mismatch."""
+        """Run it once; raises _MismatchError."""
         error = record.error if isinstance(record, Statement | Query) else None
         try:
             answer = self._execute(record)
         except SubstitutionError as unknown:
-            raise _Mismatch(str(unknown)) from unknown
+            raise _MismatchError(str(unknown)) from unknown
         except ConnectorError as lost:
             self._sessions.pop(record.connection, None)
-            raise _Mismatch(str(lost)) from lost
+            raise _MismatchError(str(lost)) from lost
         except StatementError as refused:
             told = f"it failed: {refused}"
             told += f" (SQLSTATE {refused.sqlstate})" if refused.sqlstate else ""
             if error is None:
-                raise _Mismatch(told) from refused
+                raise _MismatchError(told) from refused
             if not error.matches(str(refused), refused.sqlstate):
-                raise _Mismatch(f"{told}\nexpected: {error}") from refused
+                raise _MismatchError(f"{told}\nexpected: {error}") from refused
             return None
         if error is not None:
-            raise _Mismatch(f"it succeeded\nexpected: {error}")
+            raise _MismatchError(f"it succeeded\nexpected: {error}")
         match record:
             case Statement(count=int(count)):
                 actual = len(answer.rows) if answer.columns else answer.count
                 if actual != count:
-                    raise _Mismatch(f"expected {count} rows, got {actual}")
+                    raise _MismatchError(f"expected {count} rows, got {actual}")
             case Query():
                 return self._compare(record, answer)
             case Let():
@@ -177,14 +177,14 @@ class Runner:
 
     def _let(self, record: Let, answer: Answer) -> None:
         if len(answer.rows) != 1 or answer.columns != len(record.names):
-            raise _Mismatch(
+            raise _MismatchError(
                 f"expected 1 row of {len(record.names)} values, "
                 f"got {len(answer.rows)} of {answer.columns}"
             )
         self._variables |= zip(record.names, map(_shown, answer.rows[0]), strict=True)
 
     def _compare(self, record: Query, answer: Answer) -> tuple[str, ...]:
-        """The lines that the query gave; raises _Mismatch if they are not the expected ones."""
+        """The lines that the query gave; raises _MismatchError if they are not the expected ones."""
         rows = [tuple(map(_shown, row)) for row in answer.rows]
         sort = record.sort or self._controls["sortmode"]
         if sort == "valuesort":
@@ -203,7 +203,7 @@ class Runner:
         if not _same(expected, lines):
             diff = list(difflib.unified_diff(expected, lines, lineterm="", n=2))[2:]
             told = [line for line in diff if not line.startswith("@@")]
-            raise _Mismatch("\n".join(["- expected, + actual", *told]), tuple(lines))
+            raise _MismatchError("\n".join(["- expected, + actual", *told]), tuple(lines))
         return tuple(lines)
 
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from icestream.errors import SignalError
+
 _SPECIAL = "\\${}:"
 _NAME = re.compile(r"[A-Za-z0-9_]+")
 
 
-class SubstitutionError(Exception):
+class SubstitutionError(SignalError):
     """A text that cannot be substituted: an unknown variable, a stray `$` or backslash."""
 
 

@@ -164,6 +164,15 @@ class Event:
 
 
 @dataclass(frozen=True)
+class Fallback:
+    """How often Spark did something that could have been done without it, and why."""
+
+    kind: str
+    reason: str
+    count: int
+
+
+@dataclass(frozen=True)
 class Activity:
     """A connection and what it is doing."""
 
@@ -198,6 +207,7 @@ class Model:
     snapshots: tuple[Snapshot, ...] = ()
     files: tuple[File, ...] = ()
     events: tuple[Event, ...] = ()
+    fallbacks: tuple[Fallback, ...] = ()
     activity: tuple[Activity, ...] = ()
 
 

@@ -117,6 +117,12 @@ def rw_event_logs(catalog: Catalog) -> Iterator[Row]:
         }
 
 
+def rw_spark_fallbacks(catalog: Catalog) -> Iterator[Row]:
+    """Why Spark did what could have been done without it."""
+    for each in catalog.model.fallbacks:
+        yield {"kind": each.kind, "reason": each.reason, "count": each.count}
+
+
 def _names(catalog: Catalog) -> dict[int, Row]:
     """How relations about tables of Iceberg name each object."""
     return {
@@ -159,6 +165,7 @@ STORED: dict[str, tuple[Rows, tuple[str, ...]]] = {
     "rw_functions": (rw_functions, ("functions", "objects")),
     "rw_ddl_progress": (rw_ddl_progress, ("jobs",)),
     "rw_event_logs": (rw_event_logs, ("events",)),
+    "rw_spark_fallbacks": (rw_spark_fallbacks, ("fallbacks",)),
     "rw_iceberg_snapshots": (rw_iceberg_snapshots, ("snapshots", "objects")),
     "rw_iceberg_files": (rw_iceberg_files, ("files", "objects")),
 }

@@ -30,6 +30,7 @@ TABLE rw_catalog.rw_functions (id int4, name varchar, schema_id int4, type varch
 TABLE rw_catalog.rw_ddl_progress (ddl_id int8, ddl_statement varchar, create_type varchar, progress varchar,
     initialized_at timestamptz);
 TABLE rw_catalog.rw_event_logs (unique_id varchar, timestamp timestamptz, event_type varchar, info jsonb);
+TABLE rw_catalog.rw_spark_fallbacks (kind varchar, reason varchar, count int8);
 TABLE rw_catalog.rw_iceberg_snapshots (source_id int4, schema_name varchar, source_name varchar, sequence_number int8,
     snapshot_id int8, timestamp_ms timestamptz, manifest_list varchar, summary jsonb);
 TABLE rw_catalog.rw_iceberg_files (source_id int4, schema_name varchar, source_name varchar, content varchar,

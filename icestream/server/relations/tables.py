@@ -18,6 +18,7 @@ RESTLESS = (
     "rw_event_logs",
     "rw_iceberg_files",
     "rw_iceberg_snapshots",
+    "rw_spark_fallbacks",
 )
 """Relations that change all the time, and that no other is made from: filled only for queries that name them."""
 

@@ -18,7 +18,7 @@ from icestream.functions.datetime_input import (
     micros_of,
     timestamp_text,
 )
-from icestream.functions.duckdb import Unsure
+from icestream.functions.duckdb import NotTranslatableError
 from icestream.functions.duckdb import literal as duckdb_literal
 from icestream.functions.expressions import Interval, Literal
 from icestream.functions.input_errors import TextInputError
@@ -124,7 +124,7 @@ def test_days_and_microseconds_go_both_ways() -> None:
 def test_duckdb_has_no_year_beyond_four_digits() -> None:
     assert duckdb_literal(Literal(t.TIME, 5)) == "CAST('5' AS BIGINT)"
     for value in ("-0043-03-15", "12345-01-01"):
-        with pytest.raises(Unsure):
+        with pytest.raises(NotTranslatableError):
             duckdb_literal(Literal(t.DATE, value))
 
 

@@ -18,7 +18,7 @@ from icestream.config import Home
 from icestream.dev.duck import open_duckdb
 from icestream.lake import copies as subject
 from icestream.lake.copies import DEAD, Copies, positions, scan
-from icestream.lake.listing import Column, DataFile, Listed, Listing, NotPlain, Vector
+from icestream.lake.listing import Column, DataFile, Listed, Listing, NeedsSparkError, Vector
 from icestream.lake.stamp import RECORD, ObjectAt, Record
 from icestream.lake.vectors import PUFFIN, Bits, encode, puffin
 
@@ -180,9 +180,9 @@ def test_the_metadata_is_read_without_a_jvm(lake: tuple[Home, SqlCatalog]) -> No
     answer = open_duckdb().execute(source).to_arrow_table()
     order = [("id", "ascending"), ("more", "ascending")]
     assert answer.select(wanted.column_names).sort_by(order).to_pylist() == wanted.sort_by(order).to_pylist()  # fmt: skip
-    with pytest.raises(NotPlain, match="large"):
+    with pytest.raises(NeedsSparkError, match="more than"):
         Listing(home).table("lake.public.it.s", uuid, snapshot.snapshot_id, 5)
-    with pytest.raises(NotPlain, match="another"):
+    with pytest.raises(NeedsSparkError, match="another"):
         Listing(home).table("lake.public.it.s", "0", snapshot.snapshot_id, 100)
     with pytest.raises(KeyError):
         Listing(home).table("lake.public.it.s", uuid, 1, 100)

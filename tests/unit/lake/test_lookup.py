@@ -19,7 +19,7 @@ from icestream.lake.runs import (
     CarriedColumn,
     KeyColumn,
     KeySource,
-    LostRun,
+    LostRunError,
     Rows,
     Run,
     Vector,
@@ -132,7 +132,7 @@ def test_a_damaged_run_is_deleted(tmp_path: Path) -> None:
     rows = Rows(str(tmp_path), (run,), {0: None}, {})
     path = tmp_path / run.name
     path.write_bytes(path.read_bytes()[:-1])
-    with pytest.raises(LostRun, match=run.name):
+    with pytest.raises(LostRunError, match=run.name):
         names(rows, 1.0)
     assert not path.exists()
 

@@ -17,7 +17,7 @@ from icestream.lake.runs import (
     Hits,
     KeyColumn,
     KeySource,
-    LostRun,
+    LostRunError,
     Run,
     merge_runs,
     open_run,
@@ -116,9 +116,9 @@ def test_a_damaged_run_is_noticed(tmp_path: Path, damage: str) -> None:
         path.write_bytes(content[:middle] + bytes([content[middle] ^ 1]) + content[middle + 1 :])
     elif damage == "empty":
         path.write_bytes(b"")
-    with pytest.raises(LostRun, match=run.name):
+    with pytest.raises(LostRunError, match=run.name):
         look_up(tmp_path, [run], pa.array([7]))
-    with pytest.raises(LostRun, match=run.name):
+    with pytest.raises(LostRunError, match=run.name):
         merge_runs(tmp_path, [run], [0], {})
     path.write_bytes(content)
     assert places(look_up(tmp_path, [run], pa.array([7]))) == [(0, 0, 7)]

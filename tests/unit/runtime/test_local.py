@@ -123,6 +123,11 @@ def test_what_needs_spark_is_left(local: Local) -> None:
     assert local.rows(plan("SELECT 2147483647 + 1")) is None  # NULL for Spark
     assert local.rows(plan(LONG)) is None
     assert local.answered == 0
+    assert local.fallbacks.counts() == {
+        "orders is not stored in the lake": 1,
+        "DuckDB failed: OutOfRangeException": 1,
+        "many rows to read or to compare": 1,
+    }
 
 
 def test_a_query_can_be_cancelled(local: Local, monkeypatch: pytest.MonkeyPatch) -> None:

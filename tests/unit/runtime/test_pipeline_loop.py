@@ -16,6 +16,7 @@ from py4j.protocol import Py4JNetworkError
 from icestream.config import EngineSettings, Home
 from icestream.engine import Engine
 from icestream.errors import FencedError, JvmLostError
+from icestream.fallbacks import FallbackCounter
 from icestream.lake.position import Offset
 from icestream.lake.stamp import Record
 from icestream.observe import status as observe
@@ -42,6 +43,8 @@ class Loop:
 
     def __init__(self, *epochs: Callable[[], None]) -> None:
         self.told: list[str] = []
+        counters = SimpleNamespace(fallbacks=FallbackCounter("small change"))
+        self.lake: Any = SimpleNamespace(spark=self, jvm=counters)
         self.sparkContext = self
         self._gateway = SimpleNamespace(proc=None)
         self.record = Record("p", 1, 0, 0, 0)
@@ -179,7 +182,7 @@ def test_a_status_that_cannot_be_written_stops_nothing(
     engine._pipeline = loop = Loop(nothing, nothing)  # type: ignore[assignment]
     engine.live = True
     monkeypatch.setattr(observe, "write", raiser(error))
-    monkeypatch.setattr(snapshot, "status_of", lambda *_: None)
+    monkeypatch.setattr(snapshot, "status_of", lambda *_: observe.Status())
     engine.run(loop.stop)
     assert loop.record.epoch == 2
     assert told[0].startswith("the status cannot be written: No ") or "no JSON" in told[0]
@@ -192,7 +195,7 @@ def test_messages_and_reports_that_cannot_be_printed_stop_nothing(
     engine = Engine(Home.at(tmp_path / "home"), notice=full)
     engine._pipeline = loop = Loop(nothing, nothing)  # type: ignore[assignment]
     monkeypatch.setattr(observe, "write", full)
-    monkeypatch.setattr(snapshot, "status_of", lambda *_: None)
+    monkeypatch.setattr(snapshot, "status_of", lambda *_: observe.Status())
     engine.run(loop.stop, report=full)
     assert loop.record.epoch == 2
 

@@ -173,7 +173,7 @@ def test_parsing_and_planning_stop_by_themselves(tmp_path: Path, sql: str) -> No
 
         timer = threading.Timer(0.1, cancel)
         timer.start()
-        with interrupt.bound(), pytest.raises(interrupts.Interrupted):
+        with interrupt.bound(), pytest.raises(interrupts.StatementCancelledError):
             engine.plan(f"CREATE MATERIALIZED VIEW v AS {sql}")
         assert time.monotonic() - cancelled[0] < LIMIT
 
@@ -186,7 +186,7 @@ def test_a_cancel_that_comes_too_late_is_ignored() -> None:
         interrupts.check()
     other = interrupts.Interrupt()
     assert other.cancel()
-    with other.bound(), pytest.raises(interrupts.Interrupted):
+    with other.bound(), pytest.raises(interrupts.StatementCancelledError):
         interrupts.commit()
 
 
@@ -201,7 +201,7 @@ def test_cancel_and_commit_never_both_win() -> None:
                 try:
                     interrupts.commit()
                     committed.append(True)  # noqa: B023
-                except interrupts.Interrupted:
+                except interrupts.StatementCancelledError:
                     pass
 
         thread = threading.Thread(target=run)

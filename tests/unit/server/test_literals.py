@@ -10,7 +10,7 @@ import pytest
 from sqlglot import exp
 
 from icestream.errors import Place, SqlError
-from icestream.interrupts import Interrupt, Interrupted
+from icestream.interrupts import Interrupt, StatementCancelledError
 from icestream.plan.query import Relation, bind_query
 from icestream.server.literals import (
     filled,
@@ -85,7 +85,7 @@ def test_long_loops_are_cancelled() -> None:
     interrupt.cancel()
     with interrupt.bound():
         for ask in (lambda: statements("select 1; select 2"), lambda: marked("select $1", [None])):
-            with pytest.raises(Interrupted):
+            with pytest.raises(StatementCancelledError):
                 ask()
 
 

@@ -26,6 +26,7 @@ from icestream.server.relations.model import (
     Activity,
     Column,
     Event,
+    Fallback,
     File,
     Function,
     Job,
@@ -89,6 +90,7 @@ RICH = Model(
     snapshots=(Snapshot(20007, 7, 3, AT, "s3://m", '{"operation": "append"}'),),
     files=(File(20007, "s3://f", "Data", "parquet", 10, 1000),),
     events=(Event("e1", AT, "RECOVERY", '{"epoch": 4}'),),
+    fallbacks=(Fallback("query", "a large result", 3),),
     activity=(Activity(77, "root", "dev", "psql", "127.0.0.1", AT, "active", "SELECT 1"),),
 )  # fmt: skip
 
@@ -178,6 +180,7 @@ def test_rw_catalog(rich: SystemRelations) -> None:
     assert rows(rich, "SELECT event_type, info FROM rw_event_logs") == [
         ("RECOVERY", '{"epoch": 4}')
     ]
+    assert rows(rich, "SELECT * FROM rw_spark_fallbacks") == [("query", "a large result", 3)]
     assert rows(rich, "SELECT connector, format, row_encode, columns[1] FROM rw_sources") == [
         ("kafka", "PLAIN", "JSON", "at")
     ]
