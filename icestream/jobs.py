@@ -58,10 +58,6 @@ class Host(Protocol):
     def pipeline(self) -> Pipeline:
         """The open pipeline."""
 
-    @property
-    def incarnation(self) -> int:
-        """The number of this start, under which the store is changed."""
-
 
 @dataclass
 class Job:
@@ -317,7 +313,7 @@ class Jobs:
         try:
             host.pipeline.attach(list(catalog), host.store.plan + 1, ready=ready)
             if change.replaces is None:
-                catalog.keep([name], host.incarnation)
+                catalog.keep([name])
                 job.adopted = True
             else:
                 self._swap(job, change.replaces)
@@ -339,7 +335,7 @@ class Jobs:
         """The new object gets the name of the old one, which goes: one step in the store, which the tables follow."""
         host, catalog, new = self.host, self.host.catalog, job.change.object
         after, going = swapped(catalog, new, old)
-        catalog.exchange(after, new.name, going, host.incarnation)
+        catalog.exchange(after, new.name, going)
         job.adopted = True
         faults.reach("view-exchanged")
         host.pipeline.attach(list(catalog), host.store.plan)
