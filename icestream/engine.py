@@ -798,8 +798,8 @@ class Engine:
         if pipeline.paused:
             self.notice("the pipeline is paused: nothing is taken in before RESUME")
             return
-        with interrupts.current().waiting("IPC", "Flush"), self.turns:
-            pipeline.flush(self.after_epoch)
+        with interrupts.current().waiting("IPC", "Flush"):
+            pipeline.flush(self.after_epoch, self.turns)
 
     def _write_status(
         self, state: str, epoch: EpochReport | None = None, message: str | None = None

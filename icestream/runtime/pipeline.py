@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
@@ -52,6 +52,8 @@ from icestream.types import BOOLEAN
 
 GOAL_PATIENCE = 0.5
 """Seconds that a bounded run holds its turn while it waits for sources to say where they end."""
+FLUSH_TURN = 0.5
+"""Seconds that FLUSH waits for the answers of sources before it lets others have the turn."""
 FLUSH_PATIENCE = 10.0
 """Seconds that FLUSH waits for a source that did not fail before."""
 ONCE_ATTEMPTS = 3
@@ -123,6 +125,8 @@ class Pipeline:
         """The epoch after which tables were last looked after."""
         self.paused = False
         """Whether nothing is taken in."""
+        self._awaited: frozenset[str] = frozenset()
+        """Sources whose answers FLUSH waits for. Other epochs leave them to it."""
         self._error_digits: dict[str, int] = {}
         """Digits of the number of failed expressions that was last reported, by object."""
         self.answers: Answers | None = None
@@ -744,13 +748,33 @@ class Pipeline:
             elif waits():
                 raise LakeError("the log of statements does not advance")
 
-    def flush(self, report: Callable[[EpochReport], None]) -> None:
+    def flush(
+        self, report: Callable[[EpochReport], None], turn: AbstractContextManager[object]
+    ) -> None:
         """Take in all statements, and of each source what one epoch takes. Nobody waits for a backlog, for a rate limit
-        or for a source that does not answer; they are named. Called in turn, and not while paused."""
+        or for a source that does not answer; they are named. Waits for answers out of turn. Not called while paused."""
+        until = time.monotonic() + FLUSH_PATIENCE
+        try:
+            while True:
+                with turn:
+                    sources = {k: f.source for k, f in self.runtime.feeds.items() if not f.held}
+                    ends = self.health.sources.poll(sources, self.record.sources, FLUSH_TURN)
+                    silent = sources.keys() - ends.keys() - self.health.sources.keys()
+                    if not silent or time.monotonic() >= until:
+                        return self._flush(sources, ends, report)
+                    self._awaited = frozenset(silent)
+                self.health.sources.await_answers(silent, until)
+        finally:
+            self._awaited = frozenset()
+
+    def _flush(
+        self,
+        sources: Iterable[str],
+        ends: Mapping[str, Offset],
+        report: Callable[[EpochReport], None],
+    ) -> None:
         self.lake.dml.bound()
         goal: dict[str, Offset] = {}
-        sources = {k: f.source for k, f in self.runtime.feeds.items() if not f.held}
-        ends = self.health.sources.poll(sources, self.record.sources, FLUSH_PATIENCE)
         for key in sources:
             feed, since = self.runtime.feeds[key], self.record.sources[key]
             if key not in ends:
@@ -863,7 +887,7 @@ class Pipeline:
         limited = False
         feeds = self.runtime.feeds
         if goal is None:
-            asked = {k: f.source for k, f in feeds.items() if not f.held}
+            asked = {k: f.source for k, f in feeds.items() if not f.held and k not in self._awaited}
             goal = self.health.sources.poll(asked, self.record.sources)
         else:  # sources without a goal stay where they are
             failed = self.health.sources
