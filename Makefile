@@ -63,7 +63,7 @@ fuzz: $(TESTABLE)
 	FULL_LENGTH=1 $(PY) -m pytest tests/unit/plan/test_complexity.py
 
 faults: test-setup
-	FAULT_POINTS=all $(PY) -m tests.faults.matrix --keep $(FAULTS); status=$$?; $(PY) docs/generate.py; exit $$status
+	$(PY) -m tests.faults.matrix --keep $(FAULTS); status=$$?; $(PY) docs/generate.py; exit $$status
 
 crashes: test-setup
 	FAULT_POINTS=all LIVE_DDL=30,5 $(PY) -m pytest tests/recovery --deselect tests/recovery/test_fault_matrix.py

@@ -348,7 +348,7 @@ class Engine:
         if any(_runs(c.object) for c in pending):
             self._attach()
         assert self.lock is not None
-        self.catalog.keep(names, self.lock.incarnation)
+        self.catalog.keep(names)
         pending.clear()
 
     def resume_jobs(self) -> None:
@@ -569,7 +569,7 @@ class Engine:
             pipeline.settle()
             stored = {o.name for o in after if o.kind in ("table", "materialized view")}
             pipeline.check_free(stored - self.catalog.objects.keys())
-        self.catalog.become(after, self.lock.incarnation)
+        self.catalog.become(after)
         faults.reach("alter-stored")
         if pipeline is None:
             return
@@ -578,7 +578,7 @@ class Engine:
         except FencedError:
             raise
         except BaseException:
-            self.catalog.become(before, self.lock.incarnation)
+            self.catalog.become(before)
             pipeline.attach(list(self.catalog), self.store.plan)
             raise
 
@@ -637,7 +637,7 @@ class Engine:
         assert self.lock is not None
         runs = any(_runs(o) for o in doomed.values())
         opened = self._pipeline
-        self.catalog.drop(list(doomed), self.lock.incarnation)
+        self.catalog.drop(list(doomed))
         if not runs or self.catalog.broken():
             return
         if opened is not None:
@@ -744,13 +744,6 @@ class Engine:
         return self._running()
 
     @property
-    def incarnation(self) -> int:
-        """The number of this start of the home."""
-        self._own()
-        assert self.lock is not None
-        return self.lock.incarnation
-
-    @property
     def opened(self) -> Pipeline | None:
         """The pipeline, if it is open."""
         return self._pipeline
@@ -835,8 +828,8 @@ class Engine:
         if pipeline.state.paused:
             self.notice("the pipeline is paused: nothing is taken in before RESUME")
             return
-        with interrupts.current().waiting("IPC", "Flush"), self.turns:
-            pipeline.flush(self.after_epoch)
+        with interrupts.current().waiting("IPC", "Flush"):
+            pipeline.flush(self.after_epoch, self.turns)
 
     def _write_status(
         self, state: str, epoch: EpochReport | None = None, message: str | None = None

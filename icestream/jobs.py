@@ -41,8 +41,8 @@ AGAIN = 0.2
 
 PATIENCE = 10.0
 """Seconds in which jobs should end when the engine stops."""
-LONGEST_WAIT = 60.0
-"""Seconds after which a job that has failed is tried again, at the latest."""
+FIRST_WAIT, LONGEST_WAIT = 2.0, 60.0
+"""Seconds before the first and, at most, before every later retry of a job."""
 
 
 class Host(Protocol):
@@ -60,10 +60,6 @@ class Host(Protocol):
     @property
     def pipeline(self) -> Pipeline:
         """The open pipeline."""
-
-    @property
-    def incarnation(self) -> int:
-        """The number of this start, under which the store is changed."""
 
 
 @dataclass
@@ -240,7 +236,7 @@ class Jobs:
     def _postpone(self, job: Job, error: Exception) -> bool:
         """Whether a job that has failed is tried again: one that was acknowledged, after what may pass."""
         from icestream.lake.jvm import is_jvm_lost
-        from icestream.runtime.failures import describe_error, may_pass
+        from icestream.runtime.failures import describe_error, may_pass, retry_delay
 
         job.left = isinstance(error, FencedError) or is_jvm_lost(self.host.pipeline.lake.spark)
         if job.adopted or job.left:
@@ -251,8 +247,8 @@ class Jobs:
         if not job.background or not may_pass(error):
             return False
         job.interrupt.reopen()
+        wait = retry_delay(job.failures, FIRST_WAIT, LONGEST_WAIT)
         job.failures += 1
-        wait = min(2.0**job.failures, LONGEST_WAIT)
         job.not_before = time.monotonic() + wait
         job.backfill = None
         job.trouble = describe_error(error).message
@@ -326,7 +322,7 @@ class Jobs:
         try:
             host.pipeline.attach(list(catalog), host.store.plan + 1, ready=ready)
             if change.replaces is None:
-                catalog.keep([name], host.incarnation)
+                catalog.keep([name])
                 job.adopted = True
             else:
                 self._swap(job, change.replaces)
@@ -349,7 +345,7 @@ class Jobs:
         """The new object gets the name of the old one, which goes: one step in the store, which the tables follow."""
         host, catalog, new = self.host, self.host.catalog, job.change.object
         after, going = swapped(catalog, new, old)
-        catalog.exchange(after, new.name, going, host.incarnation)
+        catalog.exchange(after, new.name, going)
         job.adopted = True
         faults.reach("view-exchanged")
         host.pipeline.attach(list(catalog), host.store.plan)

@@ -240,22 +240,22 @@ class Catalog:
             prefix = f"{secret_prefix(name)}_"
             self._secrets = {k: v for k, v in self._secrets.items() if not k.startswith(prefix)}
 
-    def keep(self, names: Iterable[str], incarnation: int) -> None:
+    def keep(self, names: Iterable[str]) -> None:
         """Make learnt objects durable."""
         self.store.keep_secrets(self._secrets)
-        self.store.change(incarnation, add=[self.stored[n] for n in names])
+        self.store.change(add=[self.stored[n] for n in names])
 
-    def exchange(self, after: Catalog, learnt: str, going: Sequence[str], incarnation: int) -> None:
+    def exchange(self, after: Catalog, learnt: str, going: Sequence[str]) -> None:
         """Have the objects of a trial, in which a learnt one has another name, and some that were there are gone."""
         id = self.stored[learnt].id
         new = next(s for s in after.stored.values() if s.id == id)
         self.store.keep_secrets(self._secrets)
-        self.store.change(incarnation, add=[new], remove=going)
+        self.store.change(add=[new], remove=going)
         self.objects, self.stored = after.objects, after.stored
 
-    def drop(self, names: Sequence[str], incarnation: int) -> None:
+    def drop(self, names: Sequence[str]) -> None:
         """Forget objects for good."""
-        self.store.change(incarnation, remove=names)
+        self.store.change(remove=names)
         self.forget(names)
         self.store.keep_secrets(self._secrets)
 
@@ -291,12 +291,12 @@ class Catalog:
                 text = text.replace(f"${{{name}}}", f"${{{other}}}")
         return text, moved
 
-    def become(self, other: Catalog, incarnation: int) -> None:
+    def become(self, other: Catalog) -> None:
         """Make the objects of a trial durable, and have them from now on. None was added or is gone."""
         before = {s.id: s for s in self.stored.values()}
         self.store.keep_secrets({**self._secrets, **other._secrets})
         changed = [s for s in other.stored.values() if s != before[s.id]]
-        self.store.change(incarnation, alter=changed)
+        self.store.change(alter=changed)
         self.next_id = max(self.next_id, *(s.altered.redefined + 1 for s in other.stored.values()))
         texts = [s.text for s in other.stored.values()]
         used = {k: v for k, v in other._secrets.items() if any(f"${{{k}}}" in t for t in texts)}

@@ -177,14 +177,13 @@ class Store:
 
     def change(
         self,
-        incarnation: int,
         add: Iterable[StoredObject] = (),
         remove: Iterable[str] = (),
         alter: Iterable[StoredObject] = (),
     ) -> int:
         """Apply a DDL in one transaction and give the new plan version. Altered objects are known by their ids."""
         interrupts.commit()
-        with self._transaction(incarnation):
+        with self._transaction():
             changed = list(alter)
             for one in changed:  # two objects may change names
                 self.db.execute("UPDATE objects SET name = ? WHERE id = ?", (f"#{one.id}", one.id))
@@ -243,10 +242,10 @@ class Store:
             else:
                 self.db.execute("INSERT OR REPLACE INTO settings VALUES (?, ?)", (name, value))
 
-    def _transaction(self, incarnation: int | None = None) -> _Transaction:
-        """A change by that incarnation; by default, by the one that has taken the store, if one has."""
+    def _transaction(self) -> _Transaction:
+        """A change by the incarnation that has taken the store, if one has."""
         self.make()
-        return _Transaction(self, self._owner if incarnation is None else incarnation)
+        return _Transaction(self, self._owner)
 
     # -- secrets ---------------------------------------------------------------------------------
 

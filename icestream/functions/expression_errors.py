@@ -8,6 +8,7 @@ that came in: the value is NULL although all inputs of the failed part are there
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -20,14 +21,18 @@ from icestream.functions.coercion import describe, general
 from icestream.functions.expressions import Call, Cast, Expr, Literal
 from icestream.functions.formats import shape
 from icestream.functions.function import Function
+from icestream.functions.input_errors import TextInputError, syntax_error
 from icestream.functions.patterns import describe_failure, is_regex
 from icestream.functions.strings import constant
+from icestream.functions.text_input import parse_text
 from icestream.types import ArrayType, NumericType, Type
 
 COUNTING_FUNCTION = "icestream_failed"
 """A function of the Spark session: (number of an object, whether it failed) → NULL. It counts."""
 SEPARATOR = "|"
 """Between the SQLSTATE and the message of an error that Spark raises."""
+_TEXT_INPUT = "text"
+"""In the place of the SQLSTATE: the type and the text follow."""
 MOST_STEPS = 16
 """Operations of an expression that are looked at one by one to name the one that failed."""
 
@@ -222,7 +227,7 @@ def _raise(expr: Expr, text: Text) -> str:
 def _error(code: str, message: str, value: str | None = None) -> str:
     """The text of an error; `value` is shown in quotes behind the message."""
     start = f.string(f"{code}{SEPARATOR}{message}")
-    return start if value is None else f"concat({start[:-1]}: \"', left({value}, 1000), '\"')"
+    return start if value is None else f"concat({start[:-1]}: \"', left({value}, {_SHOWN}), '\"')"
 
 
 def _describe(expr: Expr, args: Sequence[str]) -> str:
@@ -271,49 +276,60 @@ def _describe_division(result: Type, divisor: Expr, text: str) -> str:
 
 NO_KEY = f"raise_error('22023{SEPARATOR}field name must not be null')"
 """In the place of a key of an object that is NULL."""
-_NUMBER = r"^\s*[+-]?\d+\s*$"
-_DECIMAL = r"(?i)^\s*[+-]?(\d++\.?\d*+|\.\d++)(e[+-]?\d++)?\s*$"
-_MOMENT = r"^\s*\d{4,6}-\d{1,2}-\d{1,2}([ T]\d.*)?$|^\s*\d{8}\s*$|^\s*\d{1,2}:\d{1,2}"
+_DECIMAL = r"(?i)^[+-]?(\d++\.?\d*+|\.\d++)(e[+-]?\d++)?$"
+_SHOWN = 1000
+"""Characters of a text that its error has."""
 
 
 def _describe_cast(source: Type, target: Type, x: str) -> str:
     if isinstance(source, ArrayType) and isinstance(target, ArrayType):
-        return _error("22P02", f"an element of the array is no {describe(target.element)}")
-    shown = describe(target)
+        return _describe_element(source.element, target.element, x)
     if source == t.JSONB:
-        return _error("22023", f"cannot cast jsonb value to type {shown}", x)
+        wrong = _error("22023", f"cannot cast jsonb value to type {describe(target)}", x)
+        if target == t.BOOLEAN:
+            return wrong
+        return f"IF({x} RLIKE {f.string(_DECIMAL)}, {_out_of_range(target)}, {wrong})"
     if source == t.VARCHAR:
-        return _describe_input(target, shown, x)
+        return describe_text(target, x)
     if source in t.FLOATS and isinstance(target, NumericType):
         nothing = _error("22003", "numeric has no NaN and no infinity")
         return f"IF(abs({x}) < double('Infinity'), {_out_of_range(target)}, {nothing})"
     return _out_of_range(target)
 
 
-def _describe_input(target: Type, shown: str, x: str) -> str:
-    wrong = _error("22P02", f"invalid input syntax for type {shown}", x)
-    if target in t.INTEGERS:
-        far = f"concat('22003{SEPARATOR}value \"', left({x}, 1000), '\" is out of range for type {shown}')"
-        return f"IF({x} RLIKE {f.string(_NUMBER)}, {far}, {wrong})"
-    if target in t.FLOATS:
-        far = (
-            f"concat('22003{SEPARATOR}\"', left({x}, 1000), '\" is out of range for type {shown}')"
-        )
-        return f"IF({x} RLIKE {f.string(_DECIMAL)}, {far}, {wrong})"
-    if isinstance(target, NumericType):
-        far = _error("22003", "numeric field overflow", x)
-        return f"IF({x} RLIKE {f.string(_DECIMAL)}, {far}, {wrong})"
-    if target in (t.DATE, t.TIME, t.TIMESTAMP, t.TIMESTAMPTZ):
-        far = _error("22008", "date/time field value out of range", x)
-        wrong = _error("22007", f"invalid input syntax for type {shown}", x)
-        return f"IF({x} RLIKE {f.string(_MOMENT)}, {far}, {wrong})"
-    if target == t.INTERVAL:
-        return _error("22007", "invalid input syntax for type interval", x)
-    if target == t.JSONB:
-        return _error("22P02", "invalid input syntax for type json", x)
-    if target == t.BYTEA:
-        return _error("22023", "invalid hexadecimal data", x)
-    return wrong
+def _describe_element(source: Type, target: Type, array: str) -> str:
+    """The error of the first element that was not converted."""
+
+    def is_lost(element: str) -> str:
+        return f"{element} IS NOT NULL AND {casts.convert(element, source, target)} IS NULL"
+
+    lost = f"get({f.each(array, is_lost, 'filter')}, 0)"
+    return f.let(lost, lambda x: _describe_cast(source, target, x))
+
+
+def describe_text(target: Type, x: str) -> str:
+    """The text of an error about a text that is no value of the type. `read_error` finds out why."""
+    return (
+        f"concat({f.string(f'{_TEXT_INPUT}{SEPARATOR}{target}{SEPARATOR}')}, left({x}, {_SHOWN}))"
+    )
+
+
+def read_error(raised: str) -> TextInputError:
+    """PostgreSQL's error from what an expression raised in Spark."""
+    code, _, message = raised.partition(SEPARATOR)
+    if code != _TEXT_INPUT:
+        return TextInputError(code, message)
+    name, _, text = message.partition(SEPARATOR)
+    precision = re.fullmatch(r"numeric\((\d+),(\d+)\)", name)
+    target = t.numeric(int(precision[1]), int(precision[2])) if precision else t.scalar(name)
+    assert target is not None, name
+    try:
+        parse_text(text, target)
+    except TextInputError as error:
+        return error
+    # A form that only constants have, or a text of which the error has the beginning.
+    moment = target in (t.DATE, t.TIME, t.TIMESTAMP, t.TIMESTAMPTZ, t.INTERVAL)
+    return syntax_error(describe(target), text, "22007" if moment else "22P02")
 
 
 _NAMED = {

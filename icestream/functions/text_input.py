@@ -117,8 +117,8 @@ def _parse_numeric(text: str, target: NumericType) -> Decimal:
         sized = Decimal(f"{match[1]}{mantissa}e{exponent}")
         unit = Decimal(1).scaleb(-target.scale)
         value = sized.quantize(unit, ROUND_HALF_UP, Context(prec=200_000, Emin=-999_999))
-        if abs(value) < 10 ** (target.precision - target.scale):
-            return value if value else abs(value)
+        if value.copy_abs() < 10 ** (target.precision - target.scale):
+            return value if value else value.copy_abs()
     limit = target.precision - target.scale
     raise TextInputError(
         "22003",

@@ -164,7 +164,7 @@ def _folded(value: Expr) -> Expr:
             rounded = number.quantize(
                 Decimal(1).scaleb(-s), ROUND_HALF_UP, Context(prec=2 * DIGITS)
             )
-            return Literal(value.type, rounded if abs(rounded) < 10 ** (p - s) else None)
+            return Literal(value.type, rounded if rounded.copy_abs() < 10 ** (p - s) else None)
     return value
 
 

@@ -49,6 +49,8 @@ class CutChooser:
         self._pace: dict[str, Pace] = {}
         self._committed: dict[str, float] = {}
         """When each object last took part."""
+        self.awaited: frozenset[str] = frozenset()
+        """Sources whose answers FLUSH waits for. Other epochs leave them to it."""
         self._ticked_at: float | None = None
 
     def choose(self, goal: Mapping[str, Offset] | None, force: bool) -> Cut | None:
@@ -123,7 +125,7 @@ class CutChooser:
         limited = False
         feeds, sources = self.open.feeds, self.state.record.sources
         if goal is None:
-            asked = {k: f.source for k, f in feeds.items() if not f.held}
+            asked = {k: f.source for k, f in feeds.items() if not f.held and k not in self.awaited}
             goal = self.health.sources.poll(asked, sources)
         else:  # sources without a goal stay where they are
             failed = self.health.sources

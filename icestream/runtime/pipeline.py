@@ -213,9 +213,11 @@ class Pipeline:
         """Run epochs until these entries of the log of statements are in."""
         self._waited.reach(entries, report)
 
-    def flush(self, report: Callable[[EpochReport], None]) -> None:
-        """Take in all statements, and of each source what one epoch takes."""
-        self._waited.flush(report)
+    def flush(
+        self, report: Callable[[EpochReport], None], turn: AbstractContextManager[object]
+    ) -> None:
+        """Take in all statements, and of each source what one epoch takes. See `StatementEpochs.flush`."""
+        self._waited.flush(report, turn)
 
     def close(self) -> None:
         """Close all connectors. Called after the loop has ended."""

@@ -138,6 +138,13 @@ class SourceMonitor(Failures):
                 self.note(key, Failure("it has not answered for a while", attempts=1))
         return ends
 
+    def await_answers(self, keys: Iterable[str], until: float) -> None:
+        """Wait for sources that are being asked, until that time on the monotonic clock. Their answers stay for the next poll."""
+        for key in keys:
+            poller = self._pollers.get(key)
+            if poller is not None and (question := poller.question) is not None:
+                _wait(question.answered, max(0.0, until - time.monotonic()))
+
     def _ask(self, key: str, source: Polled, since: Offset, *, even_failed: bool) -> bool:
         """Make sure that a source is being asked; False if it is not its time."""
         poller = self._pollers.get(key)

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from icestream import interrupts
 from icestream.errors import SqlError
-from icestream.functions.expression_errors import SEPARATOR
+from icestream.functions.expression_errors import read_error
 from icestream.lake.jvm import JobGroup
 from icestream.runtime.spark_functions import has_functions
 
@@ -36,9 +36,8 @@ def raising_sql_errors() -> Iterator[None]:
             ) from None
         if condition != "USER_RAISED_EXCEPTION":
             raise
-        raised = parameters.get("errorMessage", "")
-        code, _, message = raised.partition(SEPARATOR)
-        raise SqlError(message, code=code) from None
+        raised = read_error(parameters.get("errorMessage", ""))
+        raise SqlError(raised.message, remedy=raised.remedy, code=raised.code) from None
 
 
 @contextmanager

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager
 from typing import Protocol
 
 from icestream import interrupts
@@ -22,6 +23,8 @@ from icestream.runtime.pipeline_state import PipelineState
 
 _LOG = logging.getLogger(__name__)
 
+FLUSH_TURN = 0.5
+"""Seconds that FLUSH waits for the answers of sources before it lets others have the turn."""
 FLUSH_PATIENCE = 10.0
 """Seconds that FLUSH waits for a source that did not fail before."""
 
@@ -42,7 +45,7 @@ class EpochSteps(Protocol):
 
 
 class StatementEpochs:
-    """Runs epochs for statements. Called in turn, and not while paused."""
+    """Runs epochs for statements. Not called while paused."""
 
     def __init__(
         self,
@@ -62,7 +65,7 @@ class StatementEpochs:
 
     def reach(self, entries: Mapping[str, int], report: Callable[[EpochReport], None]) -> None:
         """Run epochs until these entries of the log of statements are in. Other sources stay where they are, so that
-        nobody waits for their backlog."""
+        nobody waits for their backlog. Called in turn."""
         newest = self.state.lake.dml.newest(self.open.feeds)
         goal: dict[str, Offset] = {k: {"entry": n} for k, n in {**newest, **entries}.items()}
 
@@ -85,11 +88,29 @@ class StatementEpochs:
             elif waits():
                 raise LakeError("the log of statements does not advance")
 
-    def flush(self, report: Callable[[EpochReport], None]) -> None:
+    def flush(
+        self, report: Callable[[EpochReport], None], turn: AbstractContextManager[object]
+    ) -> None:
         """Take in all statements, and of each source what one epoch takes. Nobody waits for a backlog, for a rate limit
-        or for a source that does not answer; they are named."""
-        self.state.lake.dml.bound()
-        goal = self._flush_goal()
+        or for a source that does not answer; they are named. Waits for answers out of turn."""
+        until = time.monotonic() + FLUSH_PATIENCE
+        try:
+            while True:
+                with turn:
+                    self.state.lake.dml.bound()
+                    sources = {k: f.source for k, f in self.open.feeds.items() if not f.held}
+                    known = self.state.record.sources
+                    ends = self.health.sources.poll(sources, known, FLUSH_TURN)
+                    silent = sources.keys() - ends.keys() - self.health.sources.keys()
+                    if not silent or time.monotonic() >= until:
+                        return self._take_in(self._flush_goal(sources, ends), report)
+                    self.chooser.awaited = frozenset(silent)
+                self.health.sources.await_answers(silent, until)
+        finally:
+            self.chooser.awaited = frozenset()
+
+    def _take_in(self, goal: dict[str, Offset], report: Callable[[EpochReport], None]) -> None:
+        """Run epochs until the goal is reached."""
         self.chooser.look_at_clock()
         while True:
             done = self._step_patiently(goal, force=True)
@@ -100,11 +121,10 @@ class StatementEpochs:
             if all(k in failed or sources[k] == end for k, end in goal.items()):
                 return
 
-    def _flush_goal(self) -> dict[str, Offset]:
+    def _flush_goal(self, sources: Iterable[str], ends: Mapping[str, Offset]) -> dict[str, Offset]:
+        """How far FLUSH goes in each source."""
         goal: dict[str, Offset] = {}
         known = self.state.record.sources
-        sources = {k: f.source for k, f in self.open.feeds.items() if not f.held}
-        ends = self.health.sources.poll(sources, known, FLUSH_PATIENCE)
         for key in sources:
             feed = self.open.feeds[key]
             if key not in ends:

@@ -43,7 +43,7 @@ def open_patiently(
             wait = min(
                 retry_delay(attempts, FIRST_WAIT, LONGEST_WAIT), max(0.0, end - time.monotonic())
             )
-            if not may_pass(error) or not wait:
+            if not can_open_later(error) or not wait:
                 raise
             attempts += 1
             log_failure(_LOG, "the start has failed and is tried again")
@@ -54,7 +54,7 @@ def open_patiently(
                 raise
 
 
-def may_pass(error: Exception) -> bool:
+def can_open_later(error: Exception) -> bool:
     """Whether trying again may help: the disk or a catalog fails. A damaged file does not get better by itself."""
     if _DAMAGED.search(str(error)) or isinstance(error, RangeLostError):
         return False

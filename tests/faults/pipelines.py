@@ -321,9 +321,8 @@ class Into(Pipeline):
         self.world.produce([(str(i), json.dumps({"id": i, "v": v})) for i, v in events.items()])
 
     def work(self) -> None:
-        first = 60 * next(
-            self.rounds
-        )  # ids of its own: a round may be stuck while the next one is at work
+        # Every round has its own ids: a round may hang while the next one works.
+        first = 60 * next(self.rounds)
         inserts = {2 * i + 1: self.random.randrange(1000) for i in range(first, first + 60)}
         values = ", ".join(f"({i}, {v}, 'statement')" for i, v in inserts.items())
         statement = f"INSERT INTO target VALUES {values}"

@@ -1,4 +1,4 @@
-"""Random and mutated messages of PostgreSQL's protocol, in every state of a connection.
+"""Random and mutated messages of PostgreSQL's protocol, in every state of a connection; before it is let in: `authentication`.
 
     python -m tests.fuzz.wire --count 1000000 --seed 1
 
@@ -8,9 +8,7 @@ well-formed answers, and in no error that is a mistake of ours; other clients ar
 
 from __future__ import annotations
 
-import random
 import socket
-import struct
 from collections.abc import Callable
 
 from icestream.errors import IcestreamError
@@ -19,7 +17,9 @@ from icestream.server.backend import Client
 from icestream.server.connection import Connection
 from icestream.server.listener import Listener
 from icestream.server.service import Service
+from tests.fuzz.authentication import ACCESS, AuthenticationFuzzer, tls_context
 from tests.fuzz.command import main
+from tests.fuzz.mutations import Mutator
 from tests.fuzz.served import Watch, check_error, open_service
 from tests.unit.server import frames
 
@@ -69,11 +69,11 @@ VALUES = (
 )
 
 
-class WireFuzzer:
+class WireFuzzer(Mutator):
     """A client that is wrong on purpose."""
 
     def __init__(self, service: Service, seed: int) -> None:
-        self.r = random.Random(seed)
+        super().__init__(seed)
         self.service = service
         self.connection = self.open()
         self.sent = 0
@@ -111,32 +111,6 @@ class WireFuzzer:
             ),
         )
         return r.choice(makers)()
-
-    def noise(self, most: int) -> bytes:
-        """Random bytes, with many zeros."""
-        return bytes(
-            self.r.choice((0, 0, 1, 255, self.r.randrange(256)))
-            for _ in range(self.r.randrange(most))
-        )
-
-    def mutated(self, data: bytes) -> bytes:
-        """Bytes changed, cut out, put in; a length that lies."""
-        r, made = self.r, bytearray(data)
-        for _ in range(r.randrange(1, 4)):
-            at = r.randrange(len(made) + 1)
-            match r.randrange(5):
-                case 0:
-                    made[at : at + 1] = bytes([r.randrange(256)])
-                case 1:
-                    made[at : at + r.randrange(8)] = b""
-                case 2:
-                    made[at:at] = self.noise(8)
-                case 3 if len(made) >= 5:
-                    length = r.choice((0, 3, 4, 5, len(made), 1 << 20, 1 << 30, 0x7FFFFFFF, -1, -5))
-                    made[1:5] = struct.pack("!i", length)
-                case 4:
-                    made[at:at] = made[: r.randrange(len(made) + 1)]
-        return bytes(made)
 
     def input(self) -> bytes:
         """Some messages, one after the other."""
@@ -202,15 +176,22 @@ class WireFuzzer:
 def run(count: int, seed: int) -> int:
     """Try so many inputs; gives their number."""
     watch = Watch(count)
-    with open_service() as service, Listener(service, port=0, patience=2) as listener:
-        fuzzer = WireFuzzer(service, seed)
+    with (
+        open_service() as service,
+        Listener(service, port=0, patience=2) as listener,
+        Listener(service, port=0, patience=2, access=ACCESS, tls=tls_context()) as closed,
+    ):
+        fuzzer, stranger = WireFuzzer(service, seed), AuthenticationFuzzer(seed)
         for number in range(count):
             data = fuzzer.input()
             with watch.input(repr(data)):
                 fuzzer.check(data)
                 fuzzer.check_first()
+            if number % 8 == 0:
+                stranger.check_exchange()
             if number % 100 == 0:
                 fuzzer.check_socket(listener.address)
+                stranger.check_socket(closed.address, data)
         fuzzer.connection.close()
     return count
 

@@ -1,4 +1,4 @@
-"""Which fault points a run kills at: a random few, or all of them with FAULT_POINTS=all (as `make faults` asks for)."""
+"""Which fault points a run kills at: a random few, or all of them with FAULT_POINTS=all (as `make crashes` asks for)."""
 
 from __future__ import annotations
 

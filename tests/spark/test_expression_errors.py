@@ -70,10 +70,35 @@ ERRORS = {
     "SELECT s::boolean FROM t WHERE id = 2": ("22P02", "invalid input syntax"),
     "SELECT s::jsonb FROM t WHERE id = 2": ("22P02", "invalid input syntax"),
     "SELECT s::interval FROM t WHERE id = 2": ("22007", "invalid input syntax"),
+    "SELECT ('2020-01-0' || b || ' 10:00 Europe/Atlantis')::timestamptz FROM t WHERE id = 1": (
+        "22023",
+        'time zone "europe/atlantis" not recognized',
+    ),
+    "SELECT ('+1' || s || '999999999 years')::interval FROM t WHERE id = 1": (
+        "22015",
+        "interval field value out of range",
+    ),
+    "SELECT ('\\' || s)::bytea FROM t WHERE id = 1": (
+        "22P02",
+        "invalid input syntax for type bytea",
+    ),
+    "SELECT ('\\xg' || s)::bytea FROM t WHERE id = 1": ("22023", 'invalid hexadecimal digit: "g"'),
+    "SELECT ('\"\\u0000' || s || '\"')::jsonb FROM t WHERE id = 1": (
+        "22P05",
+        "unsupported Unicode escape sequence",
+    ),
+    "SELECT ('9999999999' || s)::jsonb::int FROM t WHERE id = 1": ("22003", "integer out of range"),
+    "SELECT ARRAY[s, '9999999999']::int[] FROM t WHERE id = 1": (
+        "22003",
+        'value "9999999999" is out of range for type integer',
+    ),
     "SELECT sqrt(d) FROM t": ("2201F", "square root"),
     "SELECT ln(d) FROM t": ("2201E", "logarithm"),
     "SELECT ARRAY[s]::int[] FROM t WHERE id = 2": ("22P02", "invalid input syntax"),
-    "SELECT (array_agg(s ORDER BY id))::int[] FROM t": ("22P02", "array"),
+    "SELECT (array_agg(s ORDER BY id))::int[] FROM t": (
+        "22P02",
+        'invalid input syntax for type integer: "x"',
+    ),
     "SELECT sum(s::int) FROM t": ("22P02", 'invalid input syntax for type integer: "x"'),
     "SELECT a.id FROM t a JOIN t b ON a.s::int = b.id": ("22P02", "invalid input syntax"),
     "SELECT id FROM t ORDER BY s::int": ("22P02", "invalid input syntax"),

@@ -7,6 +7,7 @@ import os
 import random
 import subprocess
 import threading
+import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
@@ -21,11 +22,15 @@ from icestream.catalog.catalog import Catalog
 from icestream.plan.logical import Node
 from icestream.runtime.query import frame_of
 from icestream.runtime.transaction import Transaction
+from tests.seeds import draw_seed
 from tests.spark.test_serve import serving
 from tests.spark_session import spark
 
 __all__ = ["spark"]
 pytestmark = pytest.mark.spark
+
+SECONDS = float(os.environ.get("TRANSACTION_SECONDS", "5"))
+"""How long random transactions are tried."""
 
 
 @pytest.fixture(scope="module")
@@ -127,7 +132,8 @@ def _noticed(client: psycopg.Connection, statement: str) -> list[str | None]:
 
 
 def test_a_transaction_reads_its_own_changes_or_is_refused(url: str) -> None:
-    r = random.Random(int(os.environ.get("SEED", "7")))
+    """Random transactions for some seconds, two at least, compared with dictionaries after every statement."""
+    r = random.Random(draw_seed("transactions"))
     with connect(url) as client:
         client.execute("CREATE TABLE own (id INT PRIMARY KEY, v INT)")
         client.execute("CREATE TABLE bag (v INT)")
@@ -135,11 +141,15 @@ def test_a_transaction_reads_its_own_changes_or_is_refused(url: str) -> None:
         client.commit()
         model: dict[int, int] = {}
         bag: Counter[int] = Counter()
-        for _ in range(2):
+        end = time.monotonic() + SECONDS
+        rounds = 0
+        while rounds < 2 or time.monotonic() < end:
+            rounds += 1
             now, inside = dict(model), bag.copy()
-            for _ in range(int(os.environ.get("STEPS", "4"))):
+            saved: tuple[dict[int, int], Counter[int]] | None = None
+            for _ in range(r.randrange(2, 6)):
                 id, v = r.randrange(4), r.randrange(3)
-                match r.randrange(4):
+                match r.randrange(6):
                     case 0:
                         client.execute("INSERT INTO own VALUES (%s, %s)", (id, v))
                         now[id] = v
@@ -153,6 +163,12 @@ def test_a_transaction_reads_its_own_changes_or_is_refused(url: str) -> None:
                     case 3:
                         client.execute("DELETE FROM own WHERE id = %s", (id,))
                         now.pop(id, None)
+                    case 4:
+                        client.execute("SAVEPOINT s")
+                        saved = dict(now), inside.copy()
+                    case 5 if saved is not None:
+                        client.execute("ROLLBACK TO s")
+                        now, inside = dict(saved[0]), saved[1].copy()
                 assert dict(rows(client, "SELECT id, v FROM own")) == now
             assert Counter(v for (v,) in rows(client, "SELECT v FROM bag")) == +inside
             client.execute("INSERT INTO own VALUES (9, 0)")

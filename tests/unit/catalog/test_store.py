@@ -13,7 +13,7 @@ from icestream.engine import Engine
 from icestream.errors import ConfigError, FencedError
 
 CHANGES: dict[str, Callable[[Store], object]] = {
-    "objects": lambda store: store.change(1),
+    "objects": lambda store: store.change(),
     "begin_job": lambda store: store.begin_job(2, "CREATE …", 0.0),
     "end_job": lambda store: store.end_job(1),
     "set": lambda store: store.set("query_mode", "local"),
@@ -68,12 +68,12 @@ def test_a_start_notices_that_a_predecessor_has_changed_the_objects(tmp_path: Pa
     old = Store(home)
     old.take(1)
     late = Engine(home)
-    old.change(1)
+    old.change()
     with pytest.raises(ConfigError, match="while this one started"):
         late._own()
     late.close()
     early = Engine(home)
     early._own()
     with pytest.raises(FencedError):
-        old.change(1)
+        old.change()
     early.close()

@@ -30,6 +30,8 @@ HOUR = 3_600_000_000
 VALUES: list[tuple[Type, str, Any]] = [
     (t.BOOLEAN, " TR ", True), (t.BOOLEAN, "of", False), (t.SMALLINT, "-32768", -32768), (t.BIGINT, "\t7\n", 7),
     (t.NUMERIC, "1e3", Decimal("1000.0000000000")), (t.numeric(4, 2), "0.005", Decimal("0.01")),
+    (t.NUMERIC, f"{'9' * 28}.{'9' * 10}", Decimal(f"{'9' * 28}.{'9' * 10}")),
+    (t.numeric(38, 4), f"-{'9' * 34}.9999", Decimal(f"-{'9' * 34}.9999")),
     (t.numeric(4, 2), "-0.005", Decimal("-0.01")), (t.REAL, "16777217", 16777216.0),
     (t.REAL, "1.00000005960464477540", 1.0000001192092896), (t.DOUBLE, "-inf", -math.inf), (t.DOUBLE, "0x1p3", 8.0),
     (t.DATE, "2020-08-11 BC", "-2019-08-11"), (t.DATE, "J2451187", "1999-01-08"), (t.DATE, "jan 8, 99", "1999-01-08"),

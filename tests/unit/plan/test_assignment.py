@@ -56,6 +56,14 @@ def test_values_are_converted_each_by_itself() -> None:
     assert marks(node) == ["new 1"]  # 3.5 is rounded when the rows are made
 
 
+def test_a_number_at_the_end_of_its_type_is_not_lost() -> None:
+    largest = f"{'9' * 28}.99"
+    node = assigned(f"VALUES ({largest}), (-{largest})", t.numeric(30, 2))
+    assert isinstance(node, Values)
+    values = [row[0].value for row in node.rows if isinstance(row[0], Literal)]
+    assert values == [Decimal(largest), Decimal(f"-{largest}")]
+
+
 def test_only_what_can_be_lost_is_marked() -> None:
     node = assigned("SELECT a, a, b, d FROM t", t.INTEGER, t.VARCHAR, t.SMALLINT, t.array(t.BIGINT))
     assert marks(node) == ["new 2"]

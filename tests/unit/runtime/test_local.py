@@ -70,6 +70,25 @@ def one(local: Local, sql: str) -> object:
 
 
 @pytest.mark.parametrize("worth", [0, 10**9], ids=["copied", "from files"])
+@pytest.mark.parametrize("rank", ["row_number", "rank", "dense_rank"])
+def test_the_first_row_of_none_is_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, worth: int, rank: str
+) -> None:
+    """DuckDB's optimizer top_n_window_elimination makes a row of NULLs of it, if it is on."""
+    monkeypatch.setattr(copies, "WORTH", worth)
+    home = Home.at(tmp_path)
+    lake, local = Lake(home), Local(home, EngineSettings())
+    lake.write(0, 3)
+    lake.complete()
+    ranked = f"SELECT id, {rank}() OVER (ORDER BY id) AS r FROM customers WHERE id > %s"
+    for least, rows in ((1, [2]), (5, [])):
+        found = local.rows(plan(f"SELECT id FROM ({ranked % least}) x WHERE r = 1"))
+        assert found is not None
+        assert found.columns[0].to_pylist() == rows
+    local.close()
+
+
+@pytest.mark.parametrize("worth", [0, 10**9], ids=["copied", "from files"])
 def test_the_newest_complete_epoch_is_what_counts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, worth: int
 ) -> None:

@@ -95,6 +95,20 @@ def test_a_source_that_hangs_delays_others_once_and_is_shown(
     assert not monitor
 
 
+def test_answers_that_were_awaited_stay_for_the_next_poll(monitor: SourceMonitor) -> None:
+    release = threading.Event()
+    sources = {"good#1": Answers(lambda: 1), "bad#2": Answers(lambda: 1 + release.wait(30))}
+    assert monitor.poll(sources, SINCE, patience=0.2) == {"good#1": {"n": 1}}
+    began = time.monotonic()
+    monitor.await_answers(["bad#2", "gone#3"], began + 0.2)
+    assert 0.15 < time.monotonic() - began < 5
+    threading.Timer(0.1, release.set).start()
+    monitor.await_answers(["bad#2"], time.monotonic() + 30)
+    assert time.monotonic() - began < 10
+    assert monitor.poll(sources, SINCE, patience=0.0)["bad#2"] == {"n": 2}
+    assert sources["bad#2"].asked == 1
+
+
 def test_an_answer_for_an_older_position_is_not_used(monitor: SourceMonitor) -> None:
     release = threading.Event()
     source = Answers(lambda: int(release.wait(30)))

@@ -157,7 +157,7 @@ def _create(engine: Engine, text: str, texts: list[str]) -> None:
             if not change.exists:
                 engine.catalog.learn(change)
                 engine._own()
-                engine.catalog.keep([change.object.name], engine.incarnation)
+                engine.catalog.keep([change.object.name])
     except IcestreamError as error:
         texts += errors(error)
 
@@ -369,7 +369,7 @@ def test_a_secret_is_kept_apart_however_it_is_written(
             change = engine.catalog.examine(statement)
             engine.catalog.learn(change)
             engine._own()
-            engine.catalog.keep([change.object.name], engine.incarnation)
+            engine.catalog.keep([change.object.name])
         (object,) = engine.catalog
         texts = [repr(object), engine.catalog.definition(object.name), *_told(seen(log, tmp_path))]
         assert mask_secrets(f"it said {meant}.") == "it said <hidden>."
