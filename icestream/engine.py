@@ -156,6 +156,16 @@ class Engine:
         `transaction`, what INSERT, UPDATE and DELETE do is kept there until `commit`.
         """
         statements = parse(sql, file, self.env if env is None else env)
+        return self.execute_parsed(statements, on_result, on_job, transaction)
+
+    def execute_parsed(
+        self,
+        statements: Sequence[st.Statement],
+        on_result: Callable[[Result], None] = lambda r: None,
+        on_job: Callable[[Job], None] = lambda job: None,
+        transaction: Transaction | None = None,
+    ) -> list[Result]:
+        """Run statements that are parsed. See `execute`."""
         if not self.live:
             return self._in_turn(statements, on_result)
         results: list[Result] = []

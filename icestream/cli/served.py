@@ -15,8 +15,7 @@ from icestream.cli.serve import PASSWORD
 from icestream.errors import ConnectorError, IcestreamError, Place, SqlError
 from icestream.observe.serving import Serving
 from icestream.result import Result
-from icestream.server.literals import statements
-from icestream.sql import parse
+from icestream.sql import parse, split
 from icestream.sql.environment import PLACEHOLDER
 
 AS_TEXT = ("interval", "json", "jsonb")
@@ -29,12 +28,12 @@ def results(serving: Serving, text: str, file: str = "<sql>") -> Iterator[Result
         connection.add_notice_handler(lambda d: print(d.message_primary, file=sys.stderr))
         for name in AS_TEXT:
             connection.adapters.register_loader(name, TextLoader)
-        for statement in statements(_resolved(text)):
+        for start, statement in split(_resolved(text)):
             try:
-                answer = connection.execute(statement.text.encode())
-                yield _result(answer, _created(statement.text))
+                answer = connection.execute(statement.encode())
+                yield _result(answer, _created(statement))
             except psycopg.Error as error:
-                raise _failure(error, text, file, statement.start) from error
+                raise _failure(error, text, file, start) from error
 
 
 def _resolved(text: str) -> str:

@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from sqlglot import exp
-from sqlglot.expressions import apply_index_offset
 
 from icestream import types as t
 from icestream.errors import NotSupportedError, SqlError, did_you_mean
@@ -440,7 +439,7 @@ class Binder(Groups):
                 self.visit(index.expression) if index.expression else Literal(t.INTEGER, 2**31 - 1)
             )
             return self.call("slice", [base, first, last], node)
-        key = self.visit(apply_index_offset(node.this, [index.copy()], 1, dialect="risingwave")[0])
+        key = self.visit(index)
         if base.type == t.JSONB:
             return self.call("->", [base, key], node)
         if isinstance(base.type, MapType):

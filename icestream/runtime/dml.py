@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterable, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from icestream.catalog.catalog import Catalog
 from icestream.catalog.lineage import is_filled_by_statements, statement_tables
 from icestream.catalog.objects import Sink, Table
 from icestream.connectors.base import Column
-from icestream.errors import LakeError, SqlError, did_you_mean
+from icestream.errors import LakeError, Place, SqlError, did_you_mean
 from icestream.functions.expressions import Expr, Literal
 from icestream.lake import keys
 from icestream.lake.dml_log import DmlLog, TableChanges
@@ -29,9 +29,12 @@ from icestream.runtime.query import frame_of
 from icestream.runtime.returning import Change, bind_returning, filled, returned
 from icestream.runtime.spark_jobs import cancellable
 from icestream.runtime.transaction import Transaction
-from icestream.sql import parse
 from icestream.sql import statements as st
-from icestream.types import arrow_type, backtick, quote
+from icestream.sql.trees import alias, named_column, select_from
+from icestream.types import arrow_type, backtick
+
+NOWHERE = Place("", 1, 1)
+"""The place of a query that nobody wrote."""
 
 
 class Changing:
@@ -86,8 +89,7 @@ class Changing:
     def _delete(self, statement: st.Delete) -> Result:
         table = self._changeable(statement.table)
         self._check_columns(table, (), statement)
-        where = f" WHERE {statement.where.text}" if statement.where else ""
-        rows = self._selected(table, [], where)[0]
+        rows = self._selected(table, statement, [])[0]
         answer = self._answer("DELETE", statement, table, rows)
         self._add(table, [(DELETE, rows)])
         return answer
@@ -96,11 +98,10 @@ class Changing:
         table = self._changeable(statement.table)
         self._check_columns(table, [name for name, _ in statement.assignments], statement)
         set_to = [
-            (name, None if is_default(query.tree) else query.text)
+            (name, None if is_default(query.tree) else query)
             for name, query in statement.assignments
         ]
-        where = f" WHERE {statement.where.text}" if statement.where else ""
-        old, new = self._selected(table, set_to, where)
+        old, new = self._selected(table, statement, set_to)
         moves = any(name in table.primary_key for name, _ in set_to)
         if moves:
             self._check_keys(table, old, new)
@@ -137,11 +138,7 @@ class Changing:
         moved = counted.keys() - set(leaving)
         if not moved:
             return
-        names = ", ".join(map(quote, key))
-        (select,) = parse(f"SELECT {names} FROM {quote(table.name)}", "", {})
-        assert isinstance(select, st.Select)
-        node = bind_query(select.query, self.catalog.names().relation)
-        stored = frame_of(node, self.catalog, self.spark, self.transaction)
+        stored = self._stored(table, key)
         rows = new.select(key).take(sorted(counted[value] for value in moved))
         asked = self.spark.createDataFrame(rows)
         same = [stored[backtick(k)] == asked[backtick(k)] for k in key]
@@ -153,23 +150,27 @@ class Changing:
     # -- rows ------------------------------------------------------------------------------------
 
     def _selected(
-        self, table: Table, set_to: Sequence[tuple[str, str | None]], where: str
+        self,
+        table: Table,
+        statement: st.Update | st.Delete,
+        set_to: Sequence[tuple[str, st.Query | None]],
     ) -> tuple[pa.Table, pa.Table]:
         """The rows that a condition names, as they are and as they are to be. A column that is set to None gets its DEFAULT."""
         columns = filled(table)
         changed = dict(set_to)
-        exprs = {name: text for name, text in set_to if text is not None}
-        olds = [f"{quote(c.name)} AS {quote(f'old {c.name}')}" for c in columns]
-        news = [
-            f"({exprs[c.name]}) AS {quote(f'new {c.name}')}" for c in columns if c.name in exprs
+        exprs = {name: query for name, query in set_to if query is not None}
+        items = [alias(named_column(c.name), f"old {c.name}") for c in columns]
+        items += [
+            alias(exprs[c.name].tree.copy(), f"new {c.name}") for c in columns if c.name in exprs
         ]
-        text = f"SELECT {', '.join([*olds, *news])} FROM {quote(table.name)}{where}"
-        (select,) = parse(text, "", {})
-        assert isinstance(select, st.Select)
+        where = statement.where
+        tree = select_from(st.Name(table.name), items, where.tree.copy() if where else None)
+        source = next((q.source for q in (*exprs.values(), where) if q is not None), None)
+        query = st.Query(tree, statement.text, statement.place, source)
         targets = [Target(f"old {c.name}", c.name, c.type) for c in columns]
         targets += [Target(f"new {c.name}", c.name, c.type) for c in columns if c.name in exprs]
         relations = self.catalog.names().relation
-        node = bind_assigned(select.query, relations, targets, row_by_row="UPDATE")
+        node = bind_assigned(query, relations, targets, row_by_row="UPDATE")
         defaults = [c for c in columns if c.name in changed and c.name not in exprs]
         items = [Item(f"new {c.name}", _default(c)) for c in defaults]
         found = self._rows(table, with_items(node, items))
@@ -197,10 +198,7 @@ class Changing:
         if not len(again):
             return
         if not table.primary_key:
-            (select,) = parse(f"SELECT * FROM {quote(table.name)}", "", {})
-            assert isinstance(select, st.Select)
-            node = bind_query(select.query, self.catalog.names().relation)
-            stored = frame_of(node, self.catalog, self.spark, self.transaction)
+            stored = self._stored(table, [c.name for c in table.columns])
             asked = self.spark.createDataFrame(again.group_by(key).aggregate([]))
             same = [stored[backtick(k)].eqNullSafe(asked[backtick(k)]) for k in key]
             columns = [stored[backtick(k)] for k in key]
@@ -219,6 +217,13 @@ class Changing:
             remedy="nothing was changed; this is a fault of the engine, please report the statement",
             code="XX000",
         )
+
+    def _stored(self, table: Table, names: Sequence[str]) -> DataFrame:
+        """Columns of a table, with the changes of the transaction."""
+        tree = select_from(st.Name(table.name), [named_column(name) for name in names])
+        query = st.Query(tree, "", NOWHERE)
+        node = bind_query(query, self.catalog.names().relation)
+        return frame_of(node, self.catalog, self.spark, self.transaction)
 
     def _rows(self, table: Table, node: Node) -> pa.Table:
         """The rows of assigned values. One that does not fit its column is an error."""

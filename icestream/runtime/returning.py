@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
@@ -20,9 +21,8 @@ from icestream.result import Result
 from icestream.runtime.query import values_of
 from icestream.runtime.spark_jobs import raising_sql_errors
 from icestream.runtime.temp_views import TempViews
-from icestream.sql import parse
 from icestream.sql import statements as st
-from icestream.types import quote
+from icestream.sql.trees import select_from
 
 Change = st.Insert | st.Update | st.Delete
 
@@ -44,10 +44,10 @@ def bind_returning(statement: Change, table: Table, catalog: Catalog) -> Node | 
             return names.relation(name)
         return Relation(table.key, table.name, columns)
 
-    items = ", ".join(q.text for q in statement.returning)
-    (select,) = parse(f"SELECT {items} FROM {quote(table.name)}", "", {})
-    assert isinstance(select, st.Select)
-    node = bind_query(select.query, relation, row_by_row="RETURNING")
+    items = [q.tree.copy() for q in statement.returning]
+    first = statement.returning[0]
+    query = replace(first, tree=select_from(st.Name(table.name), items))
+    node = bind_query(query, relation, row_by_row="RETURNING")
     if set(relations_read(node)) - {table.key}:
         raise NotSupportedError("RETURNING from another table", place=statement.table.place)
     return node

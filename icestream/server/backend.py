@@ -8,17 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol, TypeVar
+from typing import Any, Literal, Protocol
 
 from icestream.errors import IcestreamError, Place
+from icestream.sql.session_statements import CopyOptions
 from icestream.types import Type
 
 VERSION = "13.14.0"
 """The PostgreSQL that clients are told of, as by RisingWave: they ask nothing newer of the catalogs."""
 
 VERSION_NUMBER = "{}{:02}{:02}".format(*map(int, VERSION.split(".")))
-
-T = TypeVar("T")
 
 Statement = Any
 """The backend's own word for one statement; the server only hands it back."""
@@ -69,6 +68,8 @@ class Outcome:
     notices: tuple[Notice, ...] = ()
     forgets: str | None = None
     """The prepared statement of the protocol that it drops; all, if that is empty."""
+    copy: CopyOptions | None = None
+    """The rows are the data of a COPY, written like this."""
 
 
 @dataclass(frozen=True)
@@ -95,9 +96,6 @@ class Session(Protocol):
 
     def parse(self, sql: str) -> Sequence[Statement]:
         """The statements of a text; empty ones are left out. Places in errors count from its start."""
-
-    def interruptible(self, sql: str, work: Callable[[], T]) -> T:
-        """Do some work for a text that a cancel, or the timeout of statements, ends."""
 
     def start_text(self) -> None:
         """Several statements of one text follow: their changes are a transaction of their own."""

@@ -6,9 +6,7 @@ and takes the next rows only when the next piece is asked for.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Generator, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import UTC, tzinfo
 from itertools import islice
 from threading import Lock
@@ -19,7 +17,6 @@ from icestream.server.backend import (
     VERSION,
     Client,
     Column,
-    Description,
     Outcome,
     Session,
     StateError,
@@ -50,22 +47,6 @@ SETTINGS = {
 _ENDING = (m.Query, m.Sync, m.FunctionCall)
 _COUNTED = ("SELECT", "FETCH")
 _OPEN = (0, 705)  # a parameter without a type
-_FORGET = re.compile(
-    r'\s*(?:DEALLOCATE\s+(?:PREPARE\s+)?(?:(?P<all>ALL)|"(?P<quoted>[^"]+)"|(?P<name>\w+)))\s*;?\s*',
-    re.IGNORECASE,
-)
-
-
-@dataclass(frozen=True)
-class _Forget:
-    """DEALLOCATE of a statement that was prepared by a message; without a name, of all."""
-
-    name: str | None
-
-    @property
-    def tag(self) -> str:
-        """What the client is told."""
-        return "DEALLOCATE ALL" if self.name is None else "DEALLOCATE"
 
 
 class Connection:
@@ -191,7 +172,7 @@ class Connection:
         self._statements.pop("", None)
         self._drop_portal("")
         try:
-            statements, copied = self._read(text)
+            statements = self._read(text)
             if not statements:
                 yield m.EMPTY_QUERY
             if len(statements) > 1:
@@ -200,11 +181,11 @@ class Connection:
             for statement in statements:
                 outcome = self._run(Prepared(self._sql, statement), ())
                 columns = outcome.columns
-                prepared = Prepared(self._sql, statement, columns=columns, copy=copied)
+                prepared = Prepared(self._sql, statement, columns=columns)
                 portal = Portal(prepared, (), (TEXT,) * len(columns or ()))
                 try:
                     yield from self._start(portal, outcome)
-                    if columns is not None and not copied:
+                    if columns is not None and outcome.copy is None:
                         yield portals.describe(columns, portal.formats)
                     yield from self._proceed(portal, 0)
                 finally:
@@ -218,26 +199,19 @@ class Connection:
         if message.name and message.name in self._statements:
             raise StateError("42P05", f'prepared statement "{message.name}" already exists')
         self._statements.pop(message.name, None)
-        statements, copied = self._read(message.sql)
+        statements = self._read(message.sql)
         if len(statements) > 1:
             raise StateError("42601", "cannot insert multiple commands into a prepared statement")
         if not statements:
             self._statements[message.name] = Prepared(self._sql, None)
             return m.PARSE_COMPLETE
         types = [None if oid in _OPEN else codec_of(oid).type for oid in message.types]
-        found = Description()
-        if not isinstance(statements[0], _Forget):
-            found = self._session.describe(statements[0], types)
+        found = self._session.describe(statements[0], types)
         oids = [codec(type).oid for type in found.parameters]
         for at, declared in enumerate(message.types[: len(oids)]):
             oids[at] = oids[at] if declared in _OPEN else declared
         self._statements[message.name] = Prepared(
-            self._sql,
-            statements[0],
-            tuple(oids),
-            found.written,
-            None if copied else found.columns,
-            copied,
+            self._sql, statements[0], tuple(oids), found.written, found.columns
         )
         return m.PARSE_COMPLETE
 
@@ -299,31 +273,13 @@ class Connection:
 
     # -- statements ------------------------------------------------------------------------------
 
-    def _read(self, text: bytes) -> tuple[Sequence[Statement], copy.Copy | None]:
-        """The statements of a text; a COPY is the query behind it."""
-        sql = self._sql = utf8(text)
-        if found := _FORGET.fullmatch(sql):
-            name = found["quoted"] or (found["name"] or "").lower() or None
-            if name is None or name in self._statements:
-                return [_Forget(name)], None
-        copied = None
-        if copy.is_copy(sql):
-            copied = self._session.interruptible(sql, lambda: copy.read(sql))
-        if copied is None:
-            return self._session.parse(sql), None
-        self._sql = sql if copied.placed else None
-        statements = self._session.parse(copied.query)
-        if len(statements) != 1:
-            raise StateError("42601", "COPY takes one query")
-        return statements, copied
+    def _read(self, text: bytes) -> Sequence[Statement]:
+        self._sql = utf8(text)
+        return self._session.parse(self._sql)
 
     def _run(self, prepared: Prepared, values: Sequence[object]) -> Outcome:
         self._check()
-        statement = prepared.statement
-        if isinstance(statement, _Forget):
-            outcome = Outcome(statement.tag, forgets=statement.name or "")
-        else:
-            outcome = self._session.run(statement, values, prepared.types)
+        outcome = self._session.run(prepared.statement, values, prepared.types)
         if outcome.forgets == "":
             self._statements.clear()
         elif outcome.forgets is not None and not self._statements.pop(outcome.forgets, None):
@@ -339,8 +295,8 @@ class Connection:
         """The rows of a portal that runs, up to a limit, and what ends them."""
         outcome = portal.outcome
         assert outcome is not None
-        if portal.prepared.copy:
-            yield from self._copy(portal, outcome.columns)
+        if outcome.copy is not None:
+            yield from self._copy(portal, outcome.columns, copy.CopyWriter(outcome.copy))
         elif outcome.columns is None:
             yield m.command_complete(outcome.tag)
         else:
@@ -375,13 +331,14 @@ class Connection:
         self._check()
         return count
 
-    def _copy(self, portal: Portal, columns: Sequence[Column] | None) -> Iterator[bytes]:
-        copied = portal.prepared.copy
-        if copied is None or columns is None:
+    def _copy(
+        self, portal: Portal, columns: Sequence[Column] | None, writer: copy.CopyWriter
+    ) -> Iterator[bytes]:
+        if columns is None:
             raise StateError("42601", "COPY takes a query that gives rows")
-        binary = copied.format == "binary"
-        line = copied.line(columns, self._zone)
-        head = copied.titles(columns)
+        binary = writer.options.format == "binary"
+        line = writer.line(columns, self._zone)
+        head = writer.titles(columns)
         count = 0
         yield m.copy_out(int(binary), len(columns))
         if head and not binary:

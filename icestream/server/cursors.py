@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import logging
-import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from threading import Lock
@@ -13,21 +12,13 @@ from icestream import interrupts
 from icestream.errors import SqlError
 from icestream.server.backend import Column, Outcome, StateError
 from icestream.server.subscribed import SubscriptionCursor
+from icestream.sql import session_statements as ss
 from icestream.sql.options import seconds
+from icestream.sql.statements import Statement
 
 _LOG = logging.getLogger(__name__)
 
-DECLARE = re.compile(
-    r"""declare \s+ (?P<name>\S+) \s+ (?:(?:binary|insensitive|no\s+scroll|scroll)\s+)*
-    (?P<subscription>subscription\s+)? cursor \s+ (?:with(?:out)?\s+hold\s+)? for \s+ (?P<query>.*)""",
-    re.I | re.S | re.X,
-)
-FETCH = re.compile(
-    r"""fetch \s+ (?:forward\s+)? (?:next\s+|(?P<count>\d+)\s+|(?P<all>all)\s+)? (?:from\s+|in\s+)?
-    (?P<name>\S+) (?:\s+ with \s* \( \s* timeout \s* = \s* '(?P<timeout>[^']+)' \s* \))?""",
-    re.I | re.X,
-)
-CLOSE = re.compile(r"close\s+(?P<name>\S+)", re.I)
+CursorStatement = ss.DeclareCursor | ss.DeclareSubscriptionCursor | ss.FetchCursor | ss.CloseCursor
 
 
 @dataclass
@@ -47,36 +38,31 @@ class Cursor:
         getattr(self.rows, "close", lambda: None)()
 
 
-QUERY = re.compile(r"[\s(]*(select|with|values|show)\b", re.I)
-
-
 class Cursors:
     """Cursors by name. `query` runs what one is declared for, `subscribe` opens one for a subscription."""
 
     def __init__(
-        self, query: Callable[[str], Outcome], subscribe: Callable[[str], SubscriptionCursor]
+        self,
+        query: Callable[[Statement], Outcome],
+        subscribe: Callable[[ss.DeclareSubscriptionCursor], SubscriptionCursor],
     ) -> None:
         self._query = query
         self._subscribe = subscribe
         self._open: dict[str, Cursor | SubscriptionCursor] = {}
 
-    def run(self, words: str) -> Outcome:
+    def run(self, statement: CursorStatement) -> Outcome:
         """DECLARE, FETCH or CLOSE."""
-        if made := DECLARE.fullmatch(words):
-            return self._declare(made)
-        if closed := CLOSE.fullmatch(words):
-            return self._close(closed["name"])
-        return self._fetch(words)
+        match statement:
+            case ss.FetchCursor():
+                return self._fetch(statement)
+            case ss.CloseCursor():
+                return self._close(statement.name)
+        return self._declare(statement)
 
     def columns(self, name: str) -> tuple[Column, ...] | None:
         """The columns of a cursor; None if there is no such cursor."""
-        found = self._open.get(plain(name))
-        return None if found is None else found.columns
-
-    def fetched(self, words: str) -> tuple[Column, ...] | None:
-        """The columns that a statement gives: those of the cursor that it fetches from."""
-        found = FETCH.fullmatch(words)
-        return self.columns(found["name"]) if found else None
+        cursor = self._open.get(name)
+        return None if cursor is None else cursor.columns
 
     def end(self) -> None:
         """A transaction ends: close what is for a query."""
@@ -102,19 +88,17 @@ class Cursors:
         """The cursors for queries."""
         return [(n,) for n, c in self._open.items() if isinstance(c, Cursor)]
 
-    def _declare(self, made: re.Match[str]) -> Outcome:
-        name = plain(made["name"])
+    def _declare(self, statement: ss.DeclareCursor | ss.DeclareSubscriptionCursor) -> Outcome:
+        name = statement.name
         if name in self._open:
             raise StateError("42P03", f'cursor "{name}" already exists')
-        if made["subscription"]:
-            self._keep(name, self._subscribe(made["query"]))
+        if isinstance(statement, ss.DeclareSubscriptionCursor):
+            self._keep(name, self._subscribe(statement))
             return Outcome("DECLARE CURSOR")
-        if not QUERY.match(made["query"]):
+        answer = self._query(statement.query)
+        if answer.columns is None:
             raise StateError("42P11", "a cursor is for a query")
-        found = self._query(made["query"])
-        if found.columns is None:
-            raise StateError("42P11", "a cursor is for a query")
-        self._keep(name, Cursor(found.columns, iter(found.rows)))
+        self._keep(name, Cursor(answer.columns, iter(answer.rows)))
         return Outcome("DECLARE CURSOR")
 
     def _keep(self, name: str, cursor: Cursor | SubscriptionCursor) -> None:
@@ -126,45 +110,35 @@ class Cursors:
             raise
         self._open[name] = cursor
 
-    def _close(self, name: str) -> Outcome:
-        if name.lower() == "all":
+    def _close(self, name: str | None) -> Outcome:
+        if name is None:
             self.clear()
-        elif found := self._open.pop(plain(name), None):
-            found.close()
+        elif cursor := self._open.pop(name, None):
+            cursor.close()
         else:
             raise _missing(name)
         return Outcome("CLOSE CURSOR")
 
-    def _fetch(self, words: str) -> Outcome:
-        fetched = FETCH.fullmatch(words)
-        if fetched is None:
-            raise SqlError(
-                "FETCH [NEXT | count | ALL] FROM cursor [WITH (timeout = '…')] is what can be fetched"
-            )
-        cursor = self._open.get(plain(fetched["name"]))
+    def _fetch(self, statement: ss.FetchCursor) -> Outcome:
+        cursor = self._open.get(statement.name)
         if cursor is None:
-            raise _missing(fetched["name"])
-        count = fetched["count"]
-        limit = None if (fetched["all"] or "") else int(count[:18]) if count else 1
+            raise _missing(statement.name)
         try:
-            timeout = seconds(fetched["timeout"] or "0")
+            timeout = seconds(statement.timeout or "0")
         except ValueError:
-            raise SqlError("timeout accepts a duration such as '500ms' or '10s'") from None
+            raise SqlError(
+                "timeout accepts a duration such as '500ms' or '10s'", place=statement.place
+            ) from None
         if not cursor.busy.acquire(blocking=False):
             raise StateError(
                 "55006",
-                f'cursor "{fetched["name"]}" is still in use by a statement that was cancelled',
+                f'cursor "{statement.name}" is still in use by a statement that was cancelled',
                 remedy="try again, or CLOSE it",
             )
         try:
-            return Outcome("FETCH", cursor.columns, cursor.fetch(limit, timeout))
+            return Outcome("FETCH", cursor.columns, cursor.fetch(statement.limit, timeout))
         finally:
             cursor.busy.release()
-
-
-def plain(name: str) -> str:
-    """A cursor's name as it is looked up."""
-    return name.lower().strip('"')
 
 
 def _missing(name: str) -> StateError:

@@ -14,10 +14,10 @@ from icestream.plan.logical import Node
 from icestream.plan.query import bind_query
 from icestream.runtime.returning import Change, bind_returning, filled
 from icestream.server.backend import Column
-from icestream.server.literals import marked_at
-from icestream.sql import parse
+from icestream.server.parameters import marked_at
 from icestream.sql import statements as st
-from icestream.types import Type, quote
+from icestream.sql.trees import alias, select_from
+from icestream.types import Type
 
 
 def columns(statement: Change, catalog: Catalog) -> tuple[Column, ...] | None:
@@ -69,9 +69,13 @@ def _filling(statement: Change, table: Table) -> Iterator[tuple[str, exp.Express
 
 def _query(statement: st.Update | st.Delete, table: Table) -> st.Query:
     set_to = statement.assignments if isinstance(statement, st.Update) else ()
-    values = [q.text for _, q in set_to if not is_default(q.tree)]
-    items = ", ".join(f"({text}) AS c{i}" for i, text in enumerate(values)) or "1 AS c"
-    where = f" WHERE {statement.where.text}" if statement.where else ""
-    (select,) = parse(f"SELECT {items} FROM {quote(table.name)}{where}", "", {})
-    assert isinstance(select, st.Select)
-    return select.query
+    values = [q for _, q in set_to if not is_default(q.tree)]
+    where = statement.where
+    items = [alias(q.tree.copy(), f"c{i}") for i, q in enumerate(values)]
+    tree = select_from(
+        st.Name(table.name),
+        items or [alias(exp.Literal.number(1), "c")],
+        where.tree.copy() if where else None,
+    )
+    source = next((q.source for q in (*values, where) if q is not None), None)
+    return st.Query(tree, statement.text, statement.place, source)

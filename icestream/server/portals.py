@@ -10,7 +10,6 @@ from typing import Any
 
 from icestream.server import messages
 from icestream.server.backend import Column, Outcome, StateError, Statement
-from icestream.server.copy import Copy
 from icestream.server.scalars import BINARY, TEXT
 from icestream.server.values import codec
 from icestream.types import Type
@@ -32,7 +31,6 @@ class Prepared:
     types: tuple[Type | None, ...] = ()
     """See `Description.written`."""
     columns: tuple[Column, ...] | None = None
-    copy: Copy | None = None
 
 
 @dataclass
@@ -51,7 +49,7 @@ class Portal:
         self.outcome = outcome
         self.rows = iter(outcome.rows)
         told, found = (_types(c) for c in (self.prepared.columns, outcome.columns))
-        if told != found and not self.prepared.copy:
+        if told != found and outcome.copy is None:
             raise StateError("0A000", "cached plan must not change result type")
 
     def close(self) -> None:

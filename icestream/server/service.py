@@ -7,13 +7,12 @@ complete epoch.
 from __future__ import annotations
 
 import logging
-import re
 import threading
 from collections.abc import Callable
 from functools import partial
 
 from icestream.catalog.objects import Broken, Index, Object, Sink, Source, Table
-from icestream.engine import Engine
+from icestream.engine import CREATE, Engine
 from icestream.errors import IcestreamError
 from icestream.observe.report import EpochReport
 from icestream.plan.logical import Node
@@ -30,10 +29,9 @@ from icestream.server.relations import Model, SystemRelations
 from icestream.server.relations import model as system
 from icestream.server.session import EngineSession
 from icestream.server.workers import Workers
+from icestream.sql.statements import Statement
 
 _LOG = logging.getLogger(__name__)
-
-CREATE = re.compile(r"\s*create\b", re.I)
 
 
 class Service:
@@ -95,19 +93,21 @@ class Service:
 
     def execute(
         self,
-        sql: str,
+        statement: Statement,
         transaction: Transaction | None = None,
     ) -> tuple[Result, tuple[Notice, ...]]:
         """What a statement gives, with what the engine had to say meanwhile."""
         found: list[Notice] = []
         self._telling.notices = found
         try:
-            (result,) = self.engine.execute(sql, env={}, transaction=transaction)
+            (result,) = self.engine.execute_parsed([statement], transaction=transaction)
             return result, tuple(found)
         except IcestreamError as error:
-            if CREATE.match(sql):
+            if isinstance(statement, CREATE):
                 self.engine.events.add(
-                    "CREATE_STREAM_JOB_FAIL", definition=shown_query(sql), error=error.message
+                    "CREATE_STREAM_JOB_FAIL",
+                    definition=shown_query(statement.text),
+                    error=error.message,
                 )
             raise
         finally:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
@@ -17,7 +16,6 @@ from pyspark.errors import PySparkException
 from icestream import interrupts
 from icestream.catalog.variables import VARIABLES
 from icestream.engine import CREATE
-from icestream.errors import IcestreamError, NotSupportedError, SqlError
 from icestream.interrupts import Interrupt, StatementCancelledError
 from icestream.lake.jvm import java_message
 from icestream.plan.linear import relations_read
@@ -26,7 +24,7 @@ from icestream.runtime.query import frame_of
 from icestream.runtime.spark_jobs import cancellable
 from icestream.runtime.spool import Rows, collect, rows_of
 from icestream.runtime.transaction import Transaction
-from icestream.server import answers, described, literals
+from icestream.server import answers, described
 from icestream.server.activity import SessionActivity
 from icestream.server.backend import (
     Client,
@@ -40,39 +38,32 @@ from icestream.server.backend import (
     Transaction as State,
 )
 from icestream.server.cursors import Cursors
-from icestream.server.literals import Piece
-from icestream.server.relations import Result as SystemResult
+from icestream.server.parameters import (
+    count_parameters,
+    fill,
+    mark,
+    occurrences,
+    settled,
+    types_of,
+)
 from icestream.server.relations import Session as Asker
-from icestream.server.relations import is_about_the_system
+from icestream.server.relations import is_about_the_system, may_be_about_the_system
 from icestream.server.relations import model as system
-from icestream.server.settings import KNOWN, Settings, is_own, plain, shown
+from icestream.server.settings import Settings, is_session_setting, shown
 from icestream.server.subscribed import SubscriptionCursor
 from icestream.server.timed_rows import TimedRows, close_rows
-from icestream.server.transactions import CONTROL, TransactionBlock
-from icestream.sql import parse
+from icestream.server.transactions import TransactionBlock
+from icestream.sql import parse_client_text
+from icestream.sql import session_statements as ss
 from icestream.sql import statements as st
 from icestream.types import REAL, VARCHAR, Type, array
 
 if TYPE_CHECKING:
     from icestream.server.service import Service
 
-OWN = re.compile(
-    r"\s*(begin|start\s+transaction|commit|end|rollback|abort|savepoint|release|prepare\s+transaction|discard|deallocate|reset|listen|"
-    r"unlisten|close|declare|fetch|set|show)\b",
-    re.I,
-)
-TWO_WORDS = re.compile(r"(start|prepare)\b", re.I)
-CURSORS = re.compile(r"show\s+(?P<subscription>subscription\s+)?cursors\b", re.I)
-WAITING = re.compile(r"(declare|fetch|close|commit|end|reset)\b", re.I)
-"""Statements of the session that may take long."""
-DEALLOCATE = re.compile(
-    r'deallocate\s+(?:prepare\s+)?(?:(?P<all>all)|"(?P<quoted>[^"]+)"|(?P<name>[\w$]+))', re.I
-)
-FILLING = re.compile(r"\s*(insert|update)\b", re.I)
 T = TypeVar("T")
 SHORT = 4096
 """A text of so many characters is read at once: the hand-over to another thread would cost more."""
-PROCESS_LIST = re.compile(r"show\s+processlist", re.I)
 PROCESSES = """
     SELECT pid::text AS "Id", usename::text AS "User", client_addr::text AS "Host", datname::text AS "Database",
         CASE WHEN state = 'active' THEN (extract(epoch FROM now() - query_start) * 1000)::bigint::text || 'ms' END AS "Time",
@@ -80,27 +71,18 @@ PROCESSES = """
     FROM pg_catalog.pg_stat_activity ORDER BY pid
 """
 """SHOW PROCESSLIST, with RisingWave's columns."""
-NOTHING: Mapping[str, str] = {}
-"""The environment that statements of clients see: that of the server is none of their business."""
-
-
-@dataclass(frozen=True)
-class Request:
-    """One statement, and where it stands in what the client sent."""
-
-    text: str
-    kind: str
-    """engine, system or session."""
-    piece: Piece | None = None
-
-    @property
-    def words(self) -> str:
-        """Without what surrounds it; a statement of the session also without its comments."""
-        text = literals.without_comments(self.text) if self.kind == "session" else self.text
-        return text.strip().rstrip(";").strip()
-
-
-COMMIT = Request("COMMIT", "session")
+CURSOR_COLUMNS = {"cursors": ("Name",), "subscription cursors": ("Name", "Subscription")}
+"""What SHOW CURSORS and SHOW SUBSCRIPTION CURSORS give."""
+SESSION = (
+    ss.TransactionStatement, ss.SetSessionCharacteristics, ss.ResetSetting, ss.Discard, ss.Deallocate, ss.Unlisten,
+    ss.DeclareCursor, ss.DeclareSubscriptionCursor, ss.FetchCursor, ss.CloseCursor,
+)  # fmt: skip
+"""Statements of the session. So are SET and SHOW of its settings."""
+WAITING = (
+    ss.DeclareCursor, ss.DeclareSubscriptionCursor, ss.FetchCursor, ss.CloseCursor, ss.CommitTransaction,
+    ss.ResetSetting,
+)  # fmt: skip
+"""Those that may take long."""
 
 
 class EngineSession:
@@ -121,7 +103,7 @@ class EngineSession:
         """Whether something was written that is to be visible before the statement is answered."""
         self._activity = SessionActivity(client)
         self._deadline: float | None = None
-        self._cursors = Cursors(self._query, self._subscribe)
+        self._cursors = Cursors(self._run, self._subscribe)
 
     # -- the protocol's questions ----------------------------------------------------------------
 
@@ -135,28 +117,15 @@ class EngineSession:
         """See `Session.settings`."""
         return self._settings.told
 
-    def parse(self, sql: str) -> Sequence[Request]:
+    def parse(self, sql: str) -> Sequence[st.Statement]:
         """See `Session.parse`."""
-        return self.interruptible(sql, lambda: self._requests(sql))
-
-    def interruptible(self, sql: str, work: Callable[[], T]) -> T:
-        """See `Session.interruptible`."""
         if len(sql) <= SHORT:
-            return work()
-        whole = Request(sql, "engine")
-        with self._failing(whole):
-            return self._interruptible(whole, work)
+            return self._parse(sql)
+        with self._failing():
+            return self._interruptible(sql, lambda: self._parse(sql))
 
-    def _requests(self, sql: str) -> list[Request]:
-        found: list[Request] = []
-        for piece in literals.statements(sql):
-            interrupts.check()
-            text = piece.text
-            if PROCESS_LIST.fullmatch(literals.without_leading_comments(text).strip()):
-                found.append(Request(PROCESSES, "system", piece))
-            else:
-                found.append(Request(text, self._kind(text), piece))
-        return found
+    def _parse(self, sql: str) -> Sequence[st.Statement]:
+        return parse_client_text(sql, is_system_query)
 
     def start_text(self) -> None:
         """See `Session.start_text`."""
@@ -165,107 +134,114 @@ class EngineSession:
     def end_text(self) -> tuple[Notice, ...]:
         """See `Session.end_text`."""
         if self._block.has_text_changes:
-            with self._failing(COMMIT):
-                self._interruptible(COMMIT, self._block.end_text)
+            with self._failing():
+                self._interruptible("COMMIT", self._block.end_text)
         else:
             self._block.end_text()
-        self._notices += self._show_writes(COMMIT)
+        self._notices += self._show_writes("COMMIT")
         return self._take_notices()
 
     def fail(self) -> None:
         """See `Session.fail`."""
         self._block.fail()
 
-    def describe(self, statement: Request, parameters: Sequence[Type | None]) -> Description:
+    def describe(self, statement: st.Statement, parameters: Sequence[Type | None]) -> Description:
         """See `Session.describe`."""
-        with self._failing(statement):
-            return self._interruptible(statement, lambda: self._describe(statement, parameters))
+        with self._failing():
+            return self._interruptible(
+                statement.text, lambda: self._describe(statement, parameters)
+            )
 
-    def _describe(self, statement: Request, parameters: Sequence[Type | None]) -> Description:
-        if statement.kind == "system":
-            found = self.service.system.describe(statement.words, self._asker(), parameters)
-            columns = tuple(Column(c.name, c.type) for c in found.columns)
-            return Description(found.parameters, columns, tuple(parameters))
-        if statement.kind == "session":
+    def _describe(self, statement: st.Statement, parameters: Sequence[Type | None]) -> Description:
+        if query := _system_query(statement):
+            answer = self.service.system.describe(query, self._asker(), parameters)
+            columns = tuple(Column(c.name, c.type) for c in answer.columns)
+            return Description(answer.parameters, columns, tuple(parameters))
+        if isinstance(statement, ss.CopyTo):
+            fill(statement, ())
+            self._describe(statement.query, ())
+            return Description()
+        if self._is_own(statement):
             return Description((), self._own_columns(statement))
-        text = statement.text
-        count = literals.parameters(text)
+        count = count_parameters(statement)
         said = [*parameters, *[None] * count][:count]
-        cells, filling = self._cells(text, said)
+        cells, filling = self._cells(statement, said)
         given = [None if at in cells else type for at, type in enumerate(said)]
         open = filling if not any(given) else None
-        first = self._described(text, given, open)
+        first = self._described(statement, given, open)
         asked = tuple(own or type for own, type in zip(said, first.parameters, strict=True))
-        kept = literals.settled(given, first.parameters)
+        kept = settled(given, first.parameters)
         written = tuple(None if at in cells else type for at, type in enumerate(kept))
         if list(written) == given:
             return Description(asked, first.columns, written)
         # What is told of the columns holds for the statement with the types that were found.
-        return Description(asked, self._described(text, written).columns, written)
+        return Description(asked, self._described(statement, written).columns, written)
 
     def _cells(
-        self, text: str, said: Sequence[Type | None]
+        self, statement: st.Statement, said: Sequence[Type | None]
     ) -> tuple[Collection[int], st.Statement | None]:
         """The parameters that fill columns of INSERT and UPDATE as they are. Whatever they come as, they are assigned to the
         column: they are not cast before, which would cost more than all the rest. The text of a real depends on its type.
 
-        Also gives the statement with all parameters open, if it was read for that.
+        Also gives the statement with all parameters open, if it was needed for that.
         """
-        if not said or not FILLING.match(literals.without_leading_comments(text)):
+        if not said or not isinstance(statement, st.Insert | st.Update):
             return (), None
-        (parsed,) = parse(literals.marked(text, ()), "", NOTHING)
-        if not isinstance(parsed, st.Insert | st.Update):
-            return (), parsed
-        cells = described.columns_filled(parsed, self.service.engine.catalog)
-        there = literals.occurrences(text)
+        marked = mark(statement, ())
+        assert isinstance(marked, st.Insert | st.Update)
+        cells = described.columns_filled(marked, self.service.engine.catalog)
+        there = occurrences(statement)
         reals = (REAL, array(REAL))
-        return {at for at in cells if cells[at] == there[at] and said[at] not in reals}, parsed
+        return {at for at in cells if cells[at] == there[at] and said[at] not in reals}, marked
 
     def _described(
-        self, text: str, given: Sequence[Type | None], parsed: st.Statement | None = None
+        self,
+        statement: st.Statement,
+        given: Sequence[Type | None],
+        marked: st.Statement | None = None,
     ) -> Description:
-        """What a statement takes and gives; `parsed` is it with these types, if it is known."""
-        if parsed is None:
-            (parsed,) = parse(literals.marked(text, given), "", NOTHING)
+        """What a statement takes and gives; `marked` is it with these types, if it is known."""
+        if marked is None:
+            marked = mark(statement, given)
         catalog = self.service.engine.catalog
-        if isinstance(parsed, answers.Changing):
-            node, placed = described.places(parsed, catalog)
-            types = literals.types(text, given, node, placed)
-            return Description(types, described.columns(parsed, catalog))
-        if not isinstance(parsed, st.Select):
-            return Description(tuple(type or VARCHAR for type in given), self._told(parsed))
-        node = bind_query(parsed.query, catalog.names().relation)
-        asked = literals.types(text, given, node)
+        if isinstance(marked, answers.Changing):
+            node, placed = described.places(marked, catalog)
+            types = types_of(statement, given, node, placed)
+            return Description(types, described.columns(marked, catalog))
+        if not isinstance(marked, st.Select):
+            return Description(tuple(type or VARCHAR for type in given), self._told(marked))
+        node = bind_query(marked.query, catalog.names().relation)
+        asked = types_of(statement, given, node)
         return Description(asked, tuple(Column(c.name, c.type) for c in node.columns))
 
     def run(
         self,
-        statement: Request,
+        statement: st.Statement,
         parameters: Sequence[object],
         types: Sequence[Type | None] = (),
     ) -> Outcome:
         """See `Session.run`."""
-        self._block.check(statement.words)
-        with self._failing(statement):
-            if statement.kind == "session" and not WAITING.match(statement.words):
+        self._block.check(statement)
+        with self._failing():
+            if self._is_own(statement) and not isinstance(statement, WAITING):
                 self._activity.start(statement.text, Interrupt())
                 return self._own(statement)
             outcome = self._interruptible(
-                statement, lambda: self._run(statement, parameters, types), close_rows
+                statement.text, lambda: self._run(statement, parameters, types), close_rows
             )
-            if told := self._show_writes(statement):
-                outcome = replace(outcome, notices=(*outcome.notices, *told))
+            if warnings := self._show_writes(statement.text):
+                outcome = replace(outcome, notices=(*outcome.notices, *warnings))
         return self._timed(outcome)
 
     def _interruptible(
         self,
-        statement: Request,
+        text: str,
         work: Callable[[], T],
         discard: Callable[[T], None] = lambda result: None,
     ) -> T:
         """Run what a cancel, or the timeout of statements, ends."""
         interrupt = Interrupt()
-        self._activity.start(statement.text, interrupt)
+        self._activity.start(text, interrupt)
         timeout = self._settings.statement_timeout
         self._deadline = time.monotonic() + timeout if timeout else None
         try:
@@ -276,22 +252,19 @@ class EngineSession:
             raise
 
     @contextmanager
-    def _failing(self, statement: Request) -> Iterator[None]:
-        """A failure fails the transaction. Cancels and failures of Spark are told as PostgreSQL would; places in the statement
-        become places in the text that it came with."""
+    def _failing(self) -> Iterator[None]:
+        """A failure fails the transaction. Cancels and failures of Spark are told as PostgreSQL would."""
         try:
             yield
         except StatementCancelledError as error:
-            self._fail()
+            self._block.fail()
             raise StateError("57014", error.reason) from error
         except (PySparkException, Py4JJavaError) as error:
-            self._fail()
+            self._block.fail()
             text = java_message(error) if isinstance(error, Py4JJavaError) else str(error)
             raise StateError("XX000", text.strip().splitlines()[0]) from error
-        except Exception as error:
-            self._fail()
-            if isinstance(error, IcestreamError) and error.place and statement.piece:
-                error.place = statement.piece.locate(error.place)
+        except Exception:
+            self._block.fail()
             raise
 
     def _timed(self, outcome: Outcome) -> Outcome:
@@ -328,48 +301,38 @@ class EngineSession:
 
     # -- statements ------------------------------------------------------------------------------
 
-    def _kind(self, text: str) -> str:
-        words = literals.without_leading_comments(text).strip()
-        if TWO_WORDS.match(words):
-            words = literals.without_comments(words)
-        match = OWN.match(words)
-        if match is not None:
-            word = match.group(1).lower()
-            words = literals.without_comments(words).strip()
-            if CURSORS.match(words):
-                return "session"
-            if word in ("set", "show") and not is_own(words.rstrip("; ")):
-                return "engine"
-            return "session"
-        return "system" if is_about_the_system(words) else "engine"
+    def _is_own(self, statement: st.Statement) -> bool:
+        """Whether a statement is about the session alone."""
+        if isinstance(statement, st.Show):
+            return statement.what in CURSOR_COLUMNS or is_session_setting(statement.what)
+        if isinstance(statement, st.SetVariable):
+            return is_session_setting(statement.name)
+        return isinstance(statement, SESSION)
 
     def _run(
         self,
-        statement: Request,
-        parameters: Sequence[object],
+        statement: st.Statement,
+        parameters: Sequence[object] = (),
         types: Sequence[Type | None] = (),
     ) -> Outcome:
-        if statement.kind == "session":
+        if query := _system_query(statement):
+            return self._ask_system(query, parameters, types)
+        if self._is_own(statement):
             return self._own(statement)
-        if statement.kind == "system":
-            found = self._ask_system(statement, parameters, types)
-            for name, value in found.settings:
-                self._settings.take(name, value)
-            columns = tuple(Column(c.name, c.type) for c in found.columns)
-            return Outcome("SELECT", columns, found.rows)
-        text = literals.filled(statement.text, parameters, types)
-        (parsed,) = parse(text, "", NOTHING)
+        if isinstance(statement, ss.CopyTo):
+            return replace(self._run(statement.query), copy=statement.options)
+        parsed = fill(statement, parameters, types)
         if isinstance(parsed, st.Select):
             return self._select(parsed)
         self._check_access(parsed)
         if isinstance(parsed, answers.Changing):
             changes = self._block.changes
-            outcome = answers.outcome(parsed, *self.service.execute(text, changes))
+            outcome = answers.outcome(parsed, *self.service.execute(parsed, changes))
             self._hidden |= changes is None and self._flushes
             return outcome
         self._block.settle_text()
         warnings = self._warn_of_ddl(parsed)
-        outcome = answers.outcome(parsed, *self.service.execute(text))
+        outcome = answers.outcome(parsed, *self.service.execute(parsed))
         return replace(outcome, notices=(*warnings, *outcome.notices, *self._take_notices()))
 
     def _check_access(self, parsed: st.Statement) -> None:
@@ -388,14 +351,14 @@ class EngineSession:
     def _flushes(self) -> bool:
         return self._settings.flushes or self.service.engine.flushes
 
-    def _show_writes(self, statement: Request) -> tuple[Notice, ...]:
+    def _show_writes(self, text: str) -> tuple[Notice, ...]:
         """Wait until what a statement has written is visible, if it is to be. A cancel ends the wait and nothing else:
         the rows are durable."""
         if not self._hidden:
             return ()
         self._hidden = False
         try:
-            return self._interruptible(statement, self.service.show_writes)
+            return self._interruptible(text, self.service.show_writes)
         except StatementCancelledError:
             told = "the rows are written, but not visible yet: the wait for that was cancelled"
             return (Notice(told, "WARNING", "01000"),)
@@ -423,16 +386,16 @@ class EngineSession:
         return (Notice(f"{answers.tag(parsed)} {told}", "WARNING", "25001"),)
 
     def _ask_system(
-        self, statement: Request, parameters: Sequence[object], declared: Sequence[Type | None]
-    ) -> SystemResult:
+        self, query: str, parameters: Sequence[object], declared: Sequence[Type | None]
+    ) -> Outcome:
         with ExitStack() as stack:
-            return self.service.system.query(
-                statement.words,
-                parameters,
-                self._asker(),
-                partial(_end_on_cancel, stack),
-                declared,
+            answer = self.service.system.query(
+                query, parameters, self._asker(), partial(_end_on_cancel, stack), declared
             )
+        for name, value in answer.settings:
+            self._settings.take(name, value)
+        columns = tuple(Column(c.name, c.type) for c in answer.columns)
+        return Outcome("SELECT", columns, answer.rows)
 
     def _select(self, statement: st.Select) -> Outcome:
         engine = self.service.engine
@@ -460,92 +423,98 @@ class EngineSession:
         """The columns of what the catalog alone can tell."""
         if not isinstance(parsed, st.Show | st.ShowCreate | st.Describe | st.Explain):
             return None
-        answer, _ = self.service.execute(parsed.text)
+        answer, _ = self.service.execute(parsed)
         return answers.columns(answer)
 
     # -- the session's own -----------------------------------------------------------------------
 
-    def _own(self, statement: Request) -> Outcome:
-        words = " ".join(statement.words.split())
-        lower = words.lower()
+    def _own(self, statement: st.Statement) -> Outcome:
+        match statement:
+            case ss.TransactionStatement():
+                return self._control(statement)
+            case (
+                ss.DeclareCursor()
+                | ss.DeclareSubscriptionCursor()
+                | ss.FetchCursor()
+                | ss.CloseCursor()
+            ):
+                return self._cursors.run(statement)
+            case st.Show(what="cursors"):
+                return Outcome("SELECT", self._own_columns(statement), self._cursors.queries)
+            case st.Show(what="subscription cursors"):
+                return Outcome("SELECT", self._own_columns(statement), self._cursors.subscriptions)
+            case st.Show():
+                return self._settings.show(statement.what)
+            case st.SetVariable():
+                return self._settings.set(statement, in_transaction=self._block.state == "T")
+            case ss.SetSessionCharacteristics():
+                return self._settings.set_characteristics(statement.modes)
+            case ss.ResetSetting():
+                return self._reset(statement)
+            case ss.Discard():
+                return self._discard(statement.what)
+            case ss.Deallocate(name=None):
+                return Outcome("DEALLOCATE ALL", forgets="")
+            case ss.Deallocate():
+                return Outcome("DEALLOCATE", forgets=statement.name)
+        return Outcome("UNLISTEN")
+
+    def _control(self, statement: ss.TransactionStatement) -> Outcome:
         try:
-            done = self._block.run(statement.words)
+            done = self._block.run(statement)
         finally:
-            if self._block.state == "I" and CONTROL.match(words):
+            if self._block.state == "I":
                 self._cursors.end()
                 self._settings.end_transaction()
-        if done is not None:
-            return replace(done, notices=(*done.notices, *self._take_notices()))
-        if lower.startswith(("declare", "fetch", "close")):
-            return self._cursors.run(statement.words)
-        if asked := CURSORS.match(words):
-            names: Sequence[Sequence[object]] = self._cursors.queries
-            found = self._cursors.subscriptions if asked["subscription"] else names
-            return Outcome("SELECT", self._own_columns(statement), found)
-        if lower.startswith("show"):
-            return self._settings.show(words)
-        if lower.startswith("set"):
-            return self._settings.set(words, in_transaction=self._block.state == "T")
-        if lower.startswith("reset"):
-            return self._reset(words)
-        if lower.startswith("discard"):
-            return self._discard(words)
-        if lower.startswith("deallocate"):
-            return _deallocate(words)
-        if lower.startswith("listen"):
-            raise NotSupportedError("LISTEN")
-        return Outcome(words.split()[0].upper())
+        return replace(done, notices=(*done.notices, *self._take_notices()))
 
-    def _reset(self, words: str) -> Outcome:
+    def _reset(self, statement: ss.ResetSetting) -> Outcome:
         """A setting of the session, or one of the home."""
-        name = plain(words[5:])
-        if name in KNOWN or name not in VARIABLES:
-            return self._settings.reset(words)
-        self.service.execute(f"SET {name} TO DEFAULT")
+        name = statement.name
+        if is_session_setting(name) or name not in VARIABLES:
+            return self._settings.reset(name)
+        self.service.execute(st.SetVariable(statement.place, statement.text, name, None))
         return Outcome("RESET")
 
-    def _discard(self, words: str) -> Outcome:
-        what = words.lower().split()[1:]
-        if what == ["all"]:
+    def _discard(self, what: str) -> Outcome:
+        if what == "ALL":
             if self._block.state == "T":
                 raise StateError("25001", "DISCARD ALL cannot run inside a transaction block")
-            self._settings.reset("reset all")
+            self._settings.reset("all")
             self._cursors.clear()
             return Outcome("DISCARD ALL", forgets="")
-        if what in (["plans"], ["sequences"], ["temp"], ["temporary"]):
-            return Outcome(f"DISCARD {what[0].upper()}")
-        raise SqlError(f"syntax error: {words}", code="42601")
+        return Outcome(f"DISCARD {what}")
 
-    def _subscribe(self, text: str) -> SubscriptionCursor:
+    def _subscribe(self, statement: ss.DeclareSubscriptionCursor) -> SubscriptionCursor:
         engine = self.service.engine
-        return SubscriptionCursor(text, engine, lambda: cancellable(engine.spark))
+        return SubscriptionCursor(statement, engine, lambda: cancellable(engine.spark))
 
-    def _query(self, text: str) -> Outcome:
-        (query,) = self._requests(text)
-        return self._run(query, ())
-
-    def _own_columns(self, statement: Request) -> tuple[Column, ...] | None:
-        words = statement.words
-        if asked := CURSORS.match(words):
-            names = ("Name", "Subscription") if asked["subscription"] else ("Name",)
-            return tuple(Column(name, VARCHAR) for name in names)
-        return shown(words) if words[:4].lower() == "show" else self._cursors.fetched(words)
+    def _own_columns(self, statement: st.Statement) -> tuple[Column, ...] | None:
+        match statement:
+            case st.Show(what="cursors" | "subscription cursors"):
+                return tuple(Column(name, VARCHAR) for name in CURSOR_COLUMNS[statement.what])
+            case st.Show():
+                return shown(statement.what)
+            case ss.FetchCursor():
+                return self._cursors.columns(statement.name)
+        return None
 
     def _asker(self) -> Asker:
         client = self.client
         return Asker(client.user, client.database, ("public",), client.process, self._settings.all)
 
-    def _fail(self) -> None:
-        self._block.fail()
+
+def is_system_query(words: Collection[str], text: str) -> bool:
+    """Whether a query with these words is about the system."""
+    return may_be_about_the_system(words) and is_about_the_system(text)
 
 
-def _deallocate(words: str) -> Outcome:
-    found = DEALLOCATE.fullmatch(words)
-    if found is None:
-        raise SqlError(f"syntax error: {words}", code="42601")
-    if found["all"]:
-        return Outcome("DEALLOCATE ALL", forgets="")
-    return Outcome("DEALLOCATE", forgets=found["quoted"] or found["name"].lower())
+def _system_query(statement: st.Statement) -> str | None:
+    """The query over system relations that a statement is."""
+    if isinstance(statement, ss.SystemQuery):
+        return statement.text
+    is_process_list = isinstance(statement, st.Show) and statement.what == "processlist"
+    return PROCESSES if is_process_list else None
 
 
 def _end_on_cancel(stack: ExitStack, interrupt: Callable[[], None]) -> None:

@@ -31,7 +31,6 @@ _TRUE = ("true", "yes", "on", "1")
 _ISO = ("iso", "mdy", "us", "noneuropean", "noneuro")
 _OTHER_STYLES = ("sql", "postgres", "german", "dmy", "ymd", "euro", "european")
 _HOURS = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)")
-_SPAN = re.compile(r"interval\s+'(?P<text>[^']*)'?.*", re.I | re.S)
 _OFFSET = re.compile(r"<[^<>]+>(?P<west>[+-]\d.*)")
 
 
@@ -118,27 +117,23 @@ def _zone(name: str, value: str) -> str:
     text = value.strip()
     if text.lower() == "local":
         return "UTC"
-    east = _offset(text)
-    if east is not None:
-        return _shown_offset(east)
+    if _HOURS.fullmatch(text):
+        return _shown_offset(_bounded(float(text) * 3600, text))
     found = zone_of(text)
     if found is None:
         raise _invalid("TimeZone", value)
     return found.key if isinstance(found, ZoneInfo) else text
 
 
-def _offset(text: str) -> timedelta | None:
-    if _HOURS.fullmatch(text):
-        return _bounded(float(text) * 3600, text)
-    if found := _SPAN.fullmatch(text):
-        try:
-            span = parse_interval(found["text"])
-        except TextInputError:
-            raise _invalid("TimeZone", text) from None
-        if span.months or span.days:
-            raise _invalid("TimeZone", text)
-        return _bounded(span.microseconds / 1e6, text)
-    return None
+def offset_of(text: str) -> str:
+    """SET TIME ZONE INTERVAL 'text', as it is shown."""
+    try:
+        span = parse_interval(text)
+    except TextInputError:
+        raise _invalid("TimeZone", text) from None
+    if span.months or span.days:
+        raise _invalid("TimeZone", text)
+    return _shown_offset(_bounded(span.microseconds / 1e6, text))
 
 
 def _bounded(seconds: float, text: str) -> timedelta:

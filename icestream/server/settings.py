@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 
-from icestream.errors import SqlError
 from icestream.server.backend import (
     VERSION,
     VERSION_NUMBER,
@@ -15,8 +13,10 @@ from icestream.server.backend import (
     StateError,
 )
 from icestream.server.durations import milliseconds
-from icestream.server.setting_values import FLUSHES, checked
-from icestream.server.transactions import TransactionBlock, read_modes, warn_of_levels
+from icestream.server.setting_values import FLUSHES, checked, offset_of
+from icestream.server.transactions import TransactionBlock, warn_of_level
+from icestream.sql.session_statements import TransactionModes
+from icestream.sql.statements import SetVariable
 from icestream.types import VARCHAR
 
 KNOWN = {
@@ -31,9 +31,6 @@ KNOWN = {
     "transaction_isolation": ("transaction_isolation", "read committed"),
     "server_version": ("server_version", VERSION),
     "server_version_num": ("server_version_num", VERSION_NUMBER),
-    "session characteristics": ("session characteristics", ""),
-    "transaction": ("transaction", ""),
-    "names": ("names", "UTF8"),
     "default_transaction_isolation": ("default_transaction_isolation", "read committed"),
     "default_transaction_read_only": ("default_transaction_read_only", "off"),
     "transaction_read_only": ("transaction_read_only", "off"),
@@ -45,18 +42,11 @@ KNOWN = {
 }
 """Settings of a session, by name: as it is spelt, and what it is."""
 LEVEL_SETTINGS = ("transaction_isolation", "default_transaction_isolation")
-NEVER_SET = ("role", "session authorization")
+NEVER_SET = ("role", "session_authorization")
 """What RESET takes although there is nothing to set."""
-LOCAL = re.compile(r"set\s+local\b", re.I)
-CHARACTERISTICS = re.compile(r"as\s+transaction\s+(?P<modes>.*)", re.I | re.S)
 TOLD = (
     "timezone", "client_encoding", "application_name", "datestyle", "default_transaction_read_only",
 )  # fmt: skip
-SET = re.compile(
-    r"""set \s+ (?:(?:session|local)\s+(?!characteristics))? (?P<name>time\s+zone|session\s+characteristics|[\w.]+)
-    (?:(?:\s*(?:=|\bto\b)\s*|\s+)(?P<value>.*))?""",
-    re.I | re.S | re.X,
-)
 
 Saved = tuple[dict[str, str], dict[str, str]]
 """Settings of the session, and those of its transaction."""
@@ -134,52 +124,36 @@ class Settings:
         """Every one, as it is spelt."""
         return tuple((KNOWN[name][0], self[name]) for name in KNOWN)
 
-    def show(self, words: str) -> Outcome:
+    def show(self, name: str) -> Outcome:
         """SHOW name"""
-        return Outcome("SHOW", shown(words), [(self[_shown(words)],)])
+        return Outcome("SHOW", shown(name), [(self[name],)])
 
-    def set(self, words: str, *, in_transaction: bool = False) -> Outcome:
+    def set(self, statement: SetVariable, *, in_transaction: bool = False) -> Outcome:
         """SET [LOCAL] name TO value"""
-        found = SET.fullmatch(words)
-        if found is None or found["value"] is None:
-            raise SqlError(f"SET of what, to what? {words}", code="42601")
-        name, value = plain(found["name"]), found["value"].strip().strip("'\"")
-        if name == "session characteristics":
-            return self._set_characteristics(found["value"])
-        name = "client_encoding" if name == "names" else name
-        if name == "transaction":
-            raise SqlError(f"syntax error: {words}", code="42601")
-        if value.lower() == "default":
+        name, value = statement.name, statement.value
+        if value is None:
             value = self._first.get(name, KNOWN[name][1])
-        given, value = value, checked(name, value)
-        notices = _warn_of_level(given) if name in LEVEL_SETTINGS else ()
-        local = LOCAL.match(words) is not None
-        if local and not in_transaction:
+        elif statement.is_interval:
+            value = offset_of(value)
+        else:
+            value = checked(name, value)
+        level = (statement.value or "").lower() if name in LEVEL_SETTINGS else None
+        if statement.local and not in_transaction:
             text = "SET LOCAL can only be used in transaction blocks"
             return Outcome("SET", notices=(Notice(text, "WARNING", "25P01"),))
-        self._keep(name, value, local)
-        return Outcome("SET", notices=notices)
+        self._keep(name, value, statement.local)
+        return Outcome("SET", notices=warn_of_level(level))
 
-    def _set_characteristics(self, text: str) -> Outcome:
+    def set_characteristics(self, modes: TransactionModes) -> Outcome:
         """SET SESSION CHARACTERISTICS AS TRANSACTION modes: what later transactions are, unless they say otherwise."""
-        found = CHARACTERISTICS.fullmatch(text.strip())
-        if found is None:
-            raise SqlError(f"syntax error at or near {text!r}", code="42601")
-        notices: tuple[Notice, ...] = ()
-        for mode in read_modes(found["modes"]):
-            if mode["access"]:
-                only = mode["access"].lower() == "only"
-                self._keep("default_transaction_read_only", "on" if only else "off")
-            elif mode["level"]:
-                notices = _warn_of_level(mode["level"])
-        return Outcome("SET", notices=notices)
+        if modes.read_only is not None:
+            self._keep("default_transaction_read_only", "on" if modes.read_only else "off")
+        return Outcome("SET", notices=warn_of_level(modes.level))
 
-    def reset(self, words: str) -> Outcome:
+    def reset(self, name: str) -> Outcome:
         """RESET name"""
-        name = plain(words[5:])
         if name not in (*KNOWN, "all", *NEVER_SET):
-            message = f'unrecognized configuration parameter "{name}"'
-            raise StateError("42704" if name else "42601", message)
+            raise StateError("42704", f'unrecognized configuration parameter "{name}"')
         for each in KNOWN if name == "all" else (name,):
             self._local.pop(each, None)
             self._set.pop(each, None)
@@ -188,30 +162,11 @@ class Settings:
         return Outcome("RESET")
 
 
-def _warn_of_level(level: str) -> tuple[Notice, ...]:
-    return warn_of_levels({" ".join(level.lower().split())})
+def is_session_setting(name: str) -> bool:
+    """Whether a setting belongs to the session."""
+    return name in KNOWN
 
 
-def is_own(words: str) -> bool:
-    """Whether a SET or SHOW is about the session."""
-    if words[:3].lower() == "set":
-        found = SET.fullmatch(words)
-        return found is not None and plain(found["name"]) in KNOWN
-    return _shown(words) in KNOWN
-
-
-def shown(words: str) -> tuple[Column, ...]:
-    """The columns of a SHOW."""
-    return (Column(KNOWN[_shown(words)][0], VARCHAR),)
-
-
-def _shown(words: str) -> str:
-    return plain(words[4:])
-
-
-def plain(words: str) -> str:
-    """A name as it is looked up."""
-    name = " ".join(words.split()).lower().strip('"')
-    return {"time zone": "timezone", "transaction isolation level": "transaction_isolation"}.get(
-        name, name
-    )
+def shown(name: str) -> tuple[Column, ...]:
+    """The columns of SHOW name."""
+    return (Column(KNOWN[name][0], VARCHAR),)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 import itertools
-import re
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -16,14 +15,8 @@ from icestream.engine import Engine
 from icestream.errors import SqlError
 from icestream.runtime.subscription import Change, Follower
 from icestream.server.backend import Column
+from icestream.sql.session_statements import DeclareSubscriptionCursor, SubscriptionStart
 from icestream.types import BIGINT, VARCHAR
-
-DECLARED = re.compile(
-    r"""(?P<name>"[^"]+"|[\w.]+) (?:\s+ (?:(?P<full>full) | since \s+ (?P<since>.+)))?""",
-    re.I | re.S | re.X,
-)
-MOMENT = re.compile(r"(?:timestamp(?:tz)?\s+|timestamp\s+with\s+time\s+zone\s+)?'(?P<text>[^']+)'", re.I)  # fmt: skip
-NOW, BEGIN = re.compile(r"(now|proctime)\s*\(\s*\)", re.I), re.compile(r"begin\s*\(\s*\)", re.I)
 
 Reading = Callable[[], AbstractContextManager[None]]
 
@@ -31,13 +24,11 @@ Reading = Callable[[], AbstractContextManager[None]]
 class SubscriptionCursor:
     """The changes that a subscription gives, from where the cursor stands; they never end."""
 
-    def __init__(self, text: str, engine: Engine, reading: Reading) -> None:
+    def __init__(
+        self, statement: DeclareSubscriptionCursor, engine: Engine, reading: Reading
+    ) -> None:
         """`reading` is entered while anything is read."""
-        declared = DECLARED.fullmatch(text.strip())
-        if declared is None:
-            raise SqlError("SUBSCRIPTION CURSOR FOR name [SINCE … | FULL] is what can be declared")
-        name = declared["name"]
-        self.name = name.strip('"') if '"' in name else name.rpartition(".")[2].lower()
+        self.name = statement.subscription.name
         self.busy = threading.Lock()
         """Held while a FETCH is under way."""
         self._engine = engine
@@ -50,10 +41,10 @@ class SubscriptionCursor:
         self._held: list[tuple[int | None, Change]] = []
         """Changes that were read for a FETCH that failed, each with the position before its epoch."""
         with reading():
-            if declared["full"]:
+            if statement.start.kind == "full":
                 self._follower.pin()
             else:
-                self._follower.at = self._position(declared["since"] or "now()")
+                self._follower.at = self._position(statement.start)
 
     def fetch(self, limit: int | None, timeout: float) -> Sequence[Sequence[object]]:
         """The next changes, as many as there are up to a limit; waits for the first one, if told to."""
@@ -105,29 +96,29 @@ class SubscriptionCursor:
         self._held = []
         return [change for _, change in held]
 
-    def _position(self, since: str) -> int:
-        if NOW.fullmatch(since):
+    def _position(self, start: SubscriptionStart) -> int:
+        if start.kind == "now":
             return self._follower.now()
         now = int(time.time() * 1000)
-        if BEGIN.fullmatch(since):
+        if start.kind == "begin":
             made = int(self._engine.catalog.stored[self.name].created * 1000) - 1
             oldest = now - int(self._subscription.retention * 1000)
             return self._follower.since(max(made, oldest), or_oldest=True)
-        moment = _moment(since)
+        moment = _milliseconds(start.moment)
         if moment > now:
-            raise SqlError(f"SINCE {since} is in the future")
+            raise SqlError(f"SINCE {start.moment} is in the future")
         return self._follower.since(moment)
 
 
-def _moment(text: str) -> int:
+def _milliseconds(moment: int | str) -> int:
     """Milliseconds since 1970: as such, or as a timestamp (UTC if it does not say)."""
-    if text.isdigit():
-        return int(text)
+    if isinstance(moment, int):
+        return moment
     try:
-        found = dt.datetime.fromisoformat(MOMENT.sub(r"\g<text>", text))
+        found = dt.datetime.fromisoformat(moment)
     except ValueError:
         raise SqlError(
-            f"SINCE {text} is no position",
+            f"SINCE {moment} is no position",
             remedy="now(), begin(), milliseconds since 1970 (a rw_timestamp), or a timestamp in quotes",
         ) from None
     zoned = found if found.tzinfo else found.replace(tzinfo=dt.UTC)

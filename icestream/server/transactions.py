@@ -6,33 +6,19 @@ several statements (one message of the simple protocol) is a transaction of its 
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from icestream.catalog.catalog import Catalog
-from icestream.errors import NotSupportedError, SqlError
+from icestream.errors import NotSupportedError
 from icestream.runtime.transaction import Transaction
 from icestream.server.backend import Notice, Outcome, StateError
 from icestream.server.backend import Transaction as State
+from icestream.sql import session_statements as ss
+from icestream.sql.statements import Statement
 
-CONTROL = re.compile(
-    r"""(?P<word>begin|start\s+transaction|commit|end|rollback|abort|savepoint|release|prepare\s+transaction|
-    set\s+transaction) \b \s* (?P<rest>.*)""",
-    re.I | re.S | re.X,
-)
-ENDING = re.compile(
-    r"(?:(?:work|transaction)\b\s*)?(?:and\s+(?P<no>no\s+)?(?P<chain>chain))?\s*", re.I
-)
-TO = re.compile(r"(?:(?:work|transaction)\s+)?to\s+(?:savepoint\s+)?(?P<name>.+)", re.I | re.S)
-NAME = re.compile(r'(?P<plain>[^\W\d][\w$]*)|"(?P<quoted>(?:[^"]|"")+)"')
-MODE = re.compile(
-    r"""isolation\s+level\s+(?P<level>serializable|repeatable\s+read|read\s+committed|read\s+uncommitted)\b
-    | read\s+(?P<access>only|write)\b | (?:not\s+)?deferrable\b""",
-    re.I | re.X,
-)
-BLOCK_WORD = re.compile(r"(?:work|transaction)\b\s*", re.I)
-BETWEEN_MODES = re.compile(r"\s*(?P<comma>,)?\s*")
+ENDS = (ss.CommitTransaction, ss.RollbackTransaction, ss.RollbackToSavepoint)
+"""What a failed transaction takes."""
 
 
 class TransactionBlock:
@@ -110,9 +96,9 @@ class TransactionBlock:
         if self.state == "T":
             self.state = "E"
 
-    def check(self, words: str) -> None:
+    def check(self, statement: Statement) -> None:
         """Refuse everything but the end of a transaction that has failed."""
-        if self.state == "E" and not _ends(words):
+        if self.state == "E" and not isinstance(statement, ENDS):
             raise StateError(
                 "25P02",
                 "current transaction is aborted, commands ignored until end of transaction block",
@@ -155,69 +141,50 @@ class TransactionBlock:
 
     # -- statements ------------------------------------------------------------------------------
 
-    def run(self, words: str) -> Outcome | None:
-        """Run a statement that controls transactions; None if it is another one."""
-        found = CONTROL.fullmatch(words)
-        if found is None:
-            return None
-        word, rest = " ".join(found["word"].lower().split()), found["rest"].strip()
-        match word:
-            case "begin" | "start transaction":
-                return self._begin(word, rest)
-            case "set transaction":
-                return self._set(rest)
-            case "commit" | "end":
-                return self._end(words, rest, commits=True)
-            case "rollback" | "abort" if (to := TO.fullmatch(rest)) is not None:
+    def run(self, statement: ss.TransactionStatement) -> Outcome:
+        """Run a statement that controls transactions."""
+        match statement:
+            case ss.BeginTransaction():
+                return self._begin(statement)
+            case ss.SetTransaction():
+                return self._set(statement.modes)
+            case ss.CommitTransaction():
+                return self._end(commits=True)
+            case ss.RollbackTransaction():
+                return self._end(commits=False)
+            case ss.RollbackToSavepoint():
                 block = self._need("ROLLBACK TO SAVEPOINT")
-                self._restore(block.roll_back_to(_name(to["name"], words)))
+                self._restore(block.roll_back_to(statement.name))
                 self.state = "T"
                 return Outcome("ROLLBACK")
-            case "rollback" | "abort":
-                return self._end(words, rest, commits=False)
-            case "savepoint":
-                self._need("SAVEPOINT").save(_name(rest, words), self._settings())
+            case ss.Savepoint():
+                self._need("SAVEPOINT").save(statement.name, self._settings())
                 return Outcome("SAVEPOINT")
-            case "release":
-                rest = re.sub(r"^savepoint\s+", "", rest, flags=re.I)
-                self._need("RELEASE SAVEPOINT").release(_name(rest, words))
+            case ss.ReleaseSavepoint():
+                self._need("RELEASE SAVEPOINT").release(statement.name)
                 return Outcome("RELEASE")
-        raise NotSupportedError("PREPARE TRANSACTION")
+        raise AssertionError(statement)
 
-    def _begin(self, word: str, rest: str) -> Outcome:
-        tag = "BEGIN" if word == "begin" else "START TRANSACTION"
-        if word == "begin" and (found := BLOCK_WORD.match(rest)):
-            rest = rest[found.end() :]
-        modes = read_modes(rest) if rest else ()
+    def _begin(self, statement: ss.BeginTransaction) -> Outcome:
         if self.state == "T":
-            told = Notice("there is already a transaction in progress", "WARNING", "25001")
-            return Outcome(tag, notices=(told,))
+            warning = Notice("there is already a transaction in progress", "WARNING", "25001")
+            return Outcome(statement.tag, notices=(warning,))
         self._open, self._together = self._together or self._new(), None
         self.state = "T"
-        return Outcome(tag, notices=self._set_modes(modes))
+        return Outcome(statement.tag, notices=self._set_modes(statement.modes))
 
-    def _set(self, rest: str) -> Outcome:
-        modes = read_modes(rest)
+    def _set(self, modes: ss.TransactionModes) -> Outcome:
         if self.changes is None:
-            told = "SET TRANSACTION can only be used in transaction blocks"
-            return Outcome("SET", notices=(Notice(told, "WARNING", "25P01"),))
+            text = "SET TRANSACTION can only be used in transaction blocks"
+            return Outcome("SET", notices=(Notice(text, "WARNING", "25P01"),))
         return Outcome("SET", notices=self._set_modes(modes))
 
-    def _set_modes(self, modes: Sequence[re.Match[str]]) -> tuple[Notice, ...]:
-        levels = set()
-        for mode in modes:
-            if mode["access"]:
-                self.set_read_only(mode["access"].lower() == "only")
-            elif mode["level"]:
-                levels.add(" ".join(mode["level"].lower().split()))
-        return warn_of_levels(levels)
+    def _set_modes(self, modes: ss.TransactionModes) -> tuple[Notice, ...]:
+        if modes.read_only is not None:
+            self.set_read_only(modes.read_only)
+        return warn_of_level(modes.level)
 
-    def _end(self, words: str, rest: str, *, commits: bool) -> Outcome:
-        found = ENDING.fullmatch(rest)
-        if found is None:
-            raise SqlError(f"syntax error: {words}", code="42601")
-        if found["chain"] and not found["no"]:
-            raise NotSupportedError("AND CHAIN")
+    def _end(self, *, commits: bool) -> Outcome:
         before, changes = self.state, self._open
         self.state, self._open = "I", None
         commits &= before != "E"
@@ -228,8 +195,8 @@ class TransactionBlock:
             elif self._together is not None:
                 self._restore(self._together.settings)
                 self._together = self._new()
-            told = Notice("there is no transaction in progress", "WARNING", "25P01")
-            return Outcome(tag, notices=(told,))
+            warning = Notice("there is no transaction in progress", "WARNING", "25P01")
+            return Outcome(tag, notices=(warning,))
         if changes is not None:
             if commits:
                 self._commit(changes)
@@ -245,43 +212,10 @@ class TransactionBlock:
         return self._open
 
 
-def warn_of_levels(levels: Collection[str]) -> tuple[Notice, ...]:
-    """Tell whoever asks for more isolation than there is."""
-    if {"serializable", "repeatable read"}.isdisjoint(levels):
+def warn_of_level(level: str | None) -> tuple[Notice, ...]:
+    """A warning if more isolation is asked for than there is."""
+    if level not in ("serializable", "repeatable read"):
         return ()
-    told = "the isolation level is read committed"
+    message = "the isolation level is read committed"
     hint = "COMMIT fails with 40001 if tables that its UPDATEs have read were written"
-    return (Notice(told, "WARNING", "01000", hint),)
-
-
-def read_modes(text: str) -> list[re.Match[str]]:
-    """The modes of BEGIN and SET TRANSACTION. Commas between them may be left out, as in PostgreSQL."""
-    if re.match(r"snapshot\b", text, re.I):
-        raise NotSupportedError("SET TRANSACTION SNAPSHOT")
-    modes: list[re.Match[str]] = []
-    at = 0
-    while at < len(text) or not modes:
-        mode = MODE.match(text, at)
-        if mode is None:
-            near = text[at:].split(maxsplit=1)
-            where = f'at or near "{near[0]}"' if near else "at end of input"
-            raise SqlError(f"syntax error {where}", code="42601")
-        modes.append(mode)
-        between = BETWEEN_MODES.match(text, mode.end())
-        assert between is not None
-        at = between.end()
-        if between["comma"] and at == len(text):
-            raise SqlError("syntax error at end of input", code="42601")
-    return modes
-
-
-def _ends(words: str) -> bool:
-    found = CONTROL.fullmatch(words)
-    return found is not None and found["word"].lower() in ("commit", "end", "rollback", "abort")
-
-
-def _name(text: str, words: str) -> str:
-    found = NAME.fullmatch(text.strip())
-    if found is None:
-        raise SqlError(f"syntax error: {words}", code="42601")
-    return found["quoted"].replace('""', '"') if found["quoted"] else found["plain"].lower()
+    return (Notice(message, "WARNING", "01000", hint),)

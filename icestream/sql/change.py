@@ -7,13 +7,16 @@ from sqlglot import exp
 from icestream.errors import NotSupportedError, SqlError
 from icestream.sql.cursor import Cursor
 from icestream.sql.queries import expression, expressions, put_before, query, with_clause
+from icestream.sql.session_statements import SystemQuery
 from icestream.sql.statements import Delete, Insert, Query, Select, Update
 
 _RETURNING = ("RETURNING",)
 
 
-def select(cursor: Cursor) -> Select | Insert:
+def select(cursor: Cursor) -> Select | Insert | SystemQuery:
     """A query on its own, or WITH … INSERT."""
+    if cursor.is_system_query():
+        return SystemQuery(cursor.start, cursor.text)
     if cursor.at("WITH") and (clause := with_clause(cursor)) is not None:
         return insert(cursor, clause)
     made = query(cursor)

@@ -7,12 +7,15 @@ expected, what was found, and where.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from typing import NoReturn
 
 from icestream import interrupts
 from icestream.errors import NotSupportedError, Place, SqlError, did_you_mean
 from icestream.secrecy import seems_secret_key
+from icestream.sql.environment import escape_placeholders
 from icestream.sql.keywords import RESERVED
+from icestream.sql.masking import escape_variables
 from icestream.sql.source import Source
 from icestream.sql.statements import Name
 from icestream.sql.tokens import Token, Tokens
@@ -41,10 +44,25 @@ class Cursor:
         self._index = 0
         self.start = self.place()
         self.text = self.written(statement[0], statement[-1]) if statement else ""
+        if self.source.of_client and "${" in self.text and self.at_definition():
+            self.text = escape_variables(self.text)
+
+    def is_system_query(self) -> bool:
+        """Whether the statement is a query about the system."""
+        words = {t.text.lower() for t in self._tokens if t.kind in ("word", "name")}
+        return self.all.is_system_query(words, self.text)
+
+    def at_definition(self) -> bool:
+        """Whether the statement has options: CREATE or ALTER."""
+        return self.at("CREATE") or self.at("ALTER")
 
     def rest(self) -> Cursor:
         """A cursor of its own over what is left: the statement after EXPLAIN."""
         return Cursor(self.all, self._tokens[self._index :], self._end.start)
+
+    def part(self, first: Token, last: Token) -> Cursor:
+        """A cursor of its own over the tokens from one to another: the query in the brackets of COPY."""
+        return Cursor(self.all, self.all.between(first.start, last.end), last.end)
 
     @property
     def source(self) -> Source:
@@ -142,11 +160,15 @@ class Cursor:
         return self.next().text
 
     def variable_string(self, what: str) -> str:
-        """A string literal in which `${NAME}` has a meaning: it is still in it, but it is set."""
+        """A string literal in which `${NAME}` has a meaning: it is still in it, but it is set.
+
+        A client's is data: it is written `$${NAME}`, as in the text of the statement.
+        """
         token = self.peek()
         if token.kind == "string":
             self.source.check_variables(token.start, token.end)
-        return self.string(what)
+        text = self.string(what)
+        return escape_placeholders(text) if self.source.of_client else text
 
     def integer(self, what: str) -> int:
         """A whole number."""
@@ -223,8 +245,24 @@ class Cursor:
     def fail(self, expected: str, *, remedy: str | None = None) -> NoReturn:
         """Raise: expected …, found …"""
         raise SqlError(
-            f"expected {expected}, found {self.found()}", place=self.place(), remedy=remedy
+            f"expected {expected}, found {self.found()}",
+            place=self.place(),
+            remedy=remedy,
+            code="42601",
         )
+
+    def refuse_parameters(self) -> None:
+        """Fail at the first parameter of a statement that takes none, as in PostgreSQL."""
+        if not self.source.of_client or "$" not in self.source.text:
+            return
+        for token, after in pairwise(self._tokens):
+            if token.upper == "$" and after.kind == "number":
+                raise SqlError(
+                    "there is no parameter $1",
+                    place=self.place(token),
+                    code="42P02",
+                    remedy=f"write the value into the text: {self._tokens[0].upper} takes no parameters",
+                )
 
     def finish(self, expected: str = "the end of the statement") -> None:
         """Fail unless everything was consumed."""

@@ -65,7 +65,9 @@ def _parse_not(parser: Any) -> Any:
 
 
 class Dialect(RisingWave):  # type: ignore[misc]
-    """RisingWave's tokens and trees; no commands, no template marks."""
+    """RisingWave's tokens and trees; no commands, no template marks. Subscripts of arrays stay as written."""
+
+    INDEX_OFFSET = 0
 
     class Tokenizer(RisingWave.Tokenizer):  # type: ignore[misc]
         """Tokens of PostgreSQL, also for statements that sqlglot does not know."""
@@ -115,6 +117,10 @@ class Dialect(RisingWave):  # type: ignore[misc]
                 if next == TokenType.NUMBER and self._kind(2) in _ITEM_ENDS:
                     self._advance()
                     return exp.Neg(this=self._parse_primary())
+            elif kind == TokenType.PARAMETER:
+                if next == TokenType.NUMBER and self._kind(2) in _ITEM_ENDS:
+                    self._advance()
+                    return self._parse_parameter()
             elif kind in _DATES:
                 if next == TokenType.STRING and self._kind(2) in _ITEM_ENDS:
                     return self._parse_constant_cast(1, 0)
@@ -129,6 +135,16 @@ class Dialect(RisingWave):  # type: ignore[misc]
             ):
                 return self._parse_constant_cast(2, 4)
             return super()._parse_disjunction()
+
+        def _parse_parameter(self) -> Any:
+            """The number of a parameter; its sign was read before."""
+            interrupts.check()
+            if self._prev.text != "$":
+                return super()._parse_parameter()
+            start = self._prev.start
+            made = exp.Parameter(this=self._parse_primary())
+            made.meta["start"] = start
+            return made
 
         def _kind(self, ahead: int) -> Any:
             at = self._index + ahead

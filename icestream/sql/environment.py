@@ -43,6 +43,11 @@ def lookup(name: str, env: Mapping[str, str], place: Place | None = None) -> str
     return env[name]
 
 
+def escape_placeholders(text: str) -> str:
+    """The text with every `${NAME}` written `$${NAME}`, which stands for itself."""
+    return PLACEHOLDER.sub(lambda found: f"${found[0]}", text)
+
+
 def placeholders(text: str) -> Iterator[re.Match[str]]:
     """All `${NAME}` of a text that stand for a value (not the escaped ones)."""
     return (found for found in PLACEHOLDER.finditer(text) if not found["escape"])

@@ -11,7 +11,12 @@ import re
 from itertools import pairwise
 
 from icestream.secrecy import HIDDEN, is_secret_key, without_passwords
-from icestream.sql.environment import PLACEHOLDER, only_placeholders, placeholders, resolve
+from icestream.sql.environment import (
+    escape_placeholders,
+    only_placeholders,
+    placeholders,
+    resolve,
+)
 from icestream.sql.source import Source
 from icestream.sql.statements import Statement
 from icestream.sql.tokens import Token, tokenize
@@ -93,7 +98,7 @@ def escape_variables(text: str) -> str:
     pieces: list[str] = []
     copied = 0
     for token in (t for _, value in _values(tokens) for t in value if t.kind == "string"):
-        literal = PLACEHOLDER.sub(lambda found: f"${found[0]}", text[token.start : token.end])
+        literal = escape_placeholders(text[token.start : token.end])
         pieces += [text[copied : token.start], literal]
         copied = token.end
     return "".join(pieces) + text[copied:]

@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping
 
+from icestream import interrupts
 from icestream.errors import NotSupportedError, SqlError, nearest
-from icestream.sql import alter, change, create, create_other, show
+from icestream.sql import alter, change, copy, create, create_other, session, show
 from icestream.sql.collection import pause_collection
 from icestream.sql.cursor import Cursor
 from icestream.sql.source import Source
 from icestream.sql.statements import Explain, Statement
-from icestream.sql.tokens import Token, Tokens, tokenize
+from icestream.sql.tokens import IsSystemQuery, Token, Tokens, tokenize
 
 Rule = Callable[[Cursor], Statement]
 
@@ -25,10 +26,33 @@ def parse(
     """
     with pause_collection(text):
         source = Source.open(text, file, os.environ if env is None else env)
-        tokens = tokenize(source)
-        return tuple(
-            _statement(Cursor(tokens, statement, end)) for statement, end in _statements(tokens)
-        )
+        return _parse(tokenize(source))
+
+
+def parse_client_text(
+    text: str, is_system_query: IsSystemQuery = lambda words, text: False
+) -> tuple[Statement, ...]:
+    """All statements of a text that a client of the server sent.
+
+    They may have parameters ($1). The environment is not theirs: `${NAME}` in options is data, elsewhere it is not set.
+    Queries about the system become `SystemQuery`.
+    """
+    with pause_collection(text):
+        source = Source.open(text, "", {}, of_client=True)
+        return _parse(tokenize(source, is_system_query))
+
+
+def split(text: str) -> Iterator[tuple[int, str]]:
+    """Where each statement of a text starts, and its text. They are not parsed."""
+    source = Source.open(text, "", None)
+    for statement, _ in _statements(tokenize(source)):
+        yield statement[0].start, source.text[statement[0].start : statement[-1].end]
+
+
+def _parse(tokens: Tokens) -> tuple[Statement, ...]:
+    return tuple(
+        _statement(Cursor(tokens, statement, end)) for statement, end in _statements(tokens)
+    )
 
 
 def _statements(tokens: Tokens) -> Iterator[tuple[tuple[Token, ...], int]]:
@@ -45,10 +69,16 @@ def _statements(tokens: Tokens) -> Iterator[tuple[tuple[Token, ...], int]]:
 
 
 def _statement(cursor: Cursor) -> Statement:
+    interrupts.check()
     token = cursor.peek()
-    if rule := _RULES.get(token.upper):
+    rule = _RULES.get(token.upper)
+    if rule is None and cursor.source.of_client:
+        rule = _SESSION_RULES.get(token.upper)
+    if rule is not None:
+        if token.upper not in _TAKE_PARAMETERS:
+            cursor.refuse_parameters()
         return rule(cursor)
-    if token.upper in _NOT_YET:
+    if token.upper in _NOT_YET or token.upper in _SESSION_RULES:
         raise NotSupportedError(token.upper, place=cursor.place())
     guess = nearest(token.text, _RULES) if token.kind == "word" else None
     raise SqlError(
@@ -120,7 +150,7 @@ _RULES: dict[str, Rule] = {
     "DESCRIBE": show.describe,
     "DESC": show.describe,
     "EXPLAIN": _explain,
-    "SET": show.set_variable,
+    "SET": session.set_setting,
     "FLUSH": show.flush,
     "WAIT": show.wait,
     "CANCEL": show.cancel,
@@ -135,9 +165,31 @@ _RULES: dict[str, Rule] = {
     "WITH": change.select,
     "(": change.select,
 }
+_SESSION_RULES: dict[str, Rule] = {
+    "RESET": session.reset,
+    "BEGIN": session.begin,
+    "START": session.begin,
+    "COMMIT": session.commit,
+    "END": session.commit,
+    "ROLLBACK": session.rollback,
+    "ABORT": session.rollback,
+    "SAVEPOINT": session.savepoint,
+    "RELEASE": session.release,
+    "PREPARE": session.prepare,
+    "DEALLOCATE": session.deallocate,
+    "DISCARD": session.discard,
+    "LISTEN": session.listen,
+    "UNLISTEN": session.unlisten,
+    "DECLARE": lambda cursor: session.declare(cursor, _statement),
+    "FETCH": session.fetch,
+    "CLOSE": session.close,
+    "COPY": lambda cursor: copy.copy(cursor, _statement),
+}
+"""Statements of a client's session. A script has no session."""
 _NOT_YET = (
-    "ABORT", "ANALYZE", "BEGIN", "CALL", "CLOSE", "COMMENT", "COMMIT", "COPY", "DEALLOCATE",
-    "DECLARE", "DISCARD", "END", "EXECUTE", "FETCH", "GRANT", "KILL", "MERGE", "PREPARE", "RECOVER",
-    "REFRESH", "RESET", "REVOKE", "ROLLBACK", "START", "TRUNCATE", "USE",
+    "ANALYZE", "CALL", "COMMENT", "EXECUTE", "GRANT", "KILL", "MERGE", "RECOVER", "REFRESH", "REVOKE",
+    "TRUNCATE", "USE",
 )  # fmt: skip
+_QUERIES = ("SELECT", "VALUES", "WITH", "(")
+_TAKE_PARAMETERS = (*_QUERIES, "INSERT", "UPDATE", "DELETE", "EXPLAIN", "DECLARE", "COPY")
 _STARTS = ", ".join(word for word in _RULES if word not in ("(", "DESC"))

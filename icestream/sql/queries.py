@@ -28,6 +28,8 @@ from icestream.sql.tokens import Token
 
 _INSERT = ("INSERT", "INTO")
 _ANY_QUERY = ((TokenType.SELECT, "SELECT"), (TokenType.NUMBER, "1"))
+MAX_PARAMETERS = 65_535
+"""A Bind message counts them with 16 bits."""
 EMIT = ("EMIT", "ON", "WINDOW", "CLOSE")
 
 _log = logging.getLogger(__name__)
@@ -290,6 +292,8 @@ def _finished(cursor: Cursor, tree: Any, first: Token, last: Token) -> Query:
             if len(items) == 1 and isinstance(items[0], exp.Values):  # IN (VALUES …)
                 node.set("query", exp.Subquery(this=items[0]))
                 node.set("expressions", [])
+        elif isinstance(node, exp.Parameter) and cursor.source.of_client and node.name.isdigit():
+            _check_parameter(made, node)
         else:
             for kind, what in _REFUSED:
                 if isinstance(node, kind):
@@ -303,6 +307,14 @@ def _finished(cursor: Cursor, tree: Any, first: Token, last: Token) -> Query:
                 f"{word} of {type(node).__name__.upper()}", place=made.place_of(node)
             )
     return made
+
+
+def _check_parameter(made: Query, node: exp.Parameter) -> None:
+    digits = node.name
+    if len(digits) > 9 or not 1 <= int(digits) <= MAX_PARAMETERS:
+        raise SqlError(
+            f"there is no parameter ${digits[:20]}", place=made.place_of(node), code="42P02"
+        )
 
 
 def _nodes(tree: exp.Expr) -> list[exp.Expr]:

@@ -1,9 +1,10 @@
-"""SHOW, DESCRIBE, SET, FLUSH, WAIT, CANCEL and VACUUM: looking at the engine and steering the session."""
+"""SHOW, DESCRIBE, FLUSH, WAIT, CANCEL and VACUUM: looking at the engine and steering the session."""
 
 from __future__ import annotations
 
 from icestream.sql.alter import object_kind
 from icestream.sql.cursor import Cursor
+from icestream.sql.session import setting_name, special_name
 from icestream.sql.statements import (
     CancelJobs,
     Describe,
@@ -11,7 +12,6 @@ from icestream.sql.statements import (
     Name,
     Pause,
     Resume,
-    SetVariable,
     Show,
     ShowCreate,
     Vacuum,
@@ -22,7 +22,7 @@ _LISTS = (
     ("SOURCES",), ("TABLES",), ("INTERNAL", "TABLES"), ("VIEWS",), ("MATERIALIZED", "VIEWS"),
     ("SINKS",), ("CONNECTIONS",), ("CONNECTORS",), ("SECRETS",), ("SUBSCRIPTIONS",), ("INDEXES",), ("COLUMNS",),
     ("JOBS",), ("CLUSTER",), ("PROCESSLIST",), ("SCHEMAS",), ("DATABASES",), ("FUNCTIONS",),
-    ("USERS",), ("CURSORS",), ("PARAMETERS",), ("ALL",), ("TRANSACTION", "ISOLATION", "LEVEL"),
+    ("USERS",), ("CURSORS",), ("SUBSCRIPTION", "CURSORS"), ("PARAMETERS",), ("ALL",),
 )  # fmt: skip
 _OF_AN_OBJECT = ("indexes", "columns")
 
@@ -38,10 +38,9 @@ def show(cursor: Cursor) -> Show | ShowCreate:
     for words in _LISTS:
         if cursor.accept(*words):
             return _list(cursor, " ".join(words).lower())
-    if cursor.accept("TIME", "ZONE"):
-        what = "timezone"
-    else:
-        what = _setting(cursor, "what to show (SOURCES, TABLES, …) or the name of a setting")
+    what = special_name(cursor) or setting_name(
+        cursor, "what to show (SOURCES, TABLES, …) or the name of a setting"
+    )
     cursor.finish()
     return Show(cursor.start, cursor.text, what)
 
@@ -58,53 +57,12 @@ def _list(cursor: Cursor, what: str) -> Show:
     return Show(cursor.start, cursor.text, what, name, like)
 
 
-def _setting(cursor: Cursor, what: str) -> str:
-    parts = [cursor.identifier(what)]
-    while cursor.accept("."):
-        parts.append(cursor.identifier(what))
-    return ".".join(parts)
-
-
 def describe(cursor: Cursor) -> Describe:
     """DESCRIBE name"""
     cursor.next()
     name = cursor.name("the name of a table, view, source or sink")
     cursor.finish()
     return Describe(cursor.start, cursor.text, name)
-
-
-def set_variable(cursor: Cursor) -> SetVariable:
-    """SET [SESSION | LOCAL] name = | TO value | DEFAULT"""
-    cursor.expect("SET")
-    if not cursor.at("=", ahead=1):
-        _ = cursor.accept("SESSION") or cursor.accept("LOCAL")
-    if cursor.accept("TIME", "ZONE"):
-        name = "timezone"
-    else:
-        name = _setting(cursor, "the name of a setting")
-        if not cursor.accept("="):
-            cursor.expect("TO")
-    value = None if cursor.accept("DEFAULT") else _values(cursor)
-    cursor.finish()
-    return SetVariable(cursor.start, cursor.text, name, value)
-
-
-def _values(cursor: Cursor) -> str:
-    found = [_value(cursor)]
-    while cursor.accept(","):
-        found.append(_value(cursor))
-    return ", ".join(found)
-
-
-def _value(cursor: Cursor) -> str:
-    sign = "-" if cursor.accept("-") else ""
-    token = cursor.peek()
-    if token.kind == "number":
-        return sign + cursor.next().text
-    if sign or token.kind not in ("word", "name", "string"):
-        cursor.fail("a number" if sign else "a value")
-    cursor.next()
-    return token.text.lower() if token.kind == "word" else token.text
 
 
 def flush(cursor: Cursor) -> Flush:

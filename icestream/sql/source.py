@@ -54,9 +54,14 @@ class Source:
     shown: str = field(default="", repr=False)  # the original with stars over its secrets
     unset: tuple[tuple[int, str], ...] = ()  # `${NAME}` in literals without a value: place, name
     names: frozenset[str] = field(default=frozenset(), repr=False)  # variables that are set
+    of_client: bool = False
+    """Whether a client of the server wrote it: it may have parameters, and `${NAME}` in its option values is data."""
+    _line_texts: dict[int, str] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
-    def open(cls, text: str, file: str, env: Mapping[str, str] | None) -> Source:
+    def open(
+        cls, text: str, file: str, env: Mapping[str, str] | None, *, of_client: bool = False
+    ) -> Source:
         """Check that literals and comments end; put the variables of the code in. Literals stay as they are.
 
         Without an environment (`None`) nothing is looked up: the text stays as it is.
@@ -64,7 +69,8 @@ class Source:
         original = text.removeprefix("\ufeff")
         starts = (0, *(m.end() for m in re.finditer("\n", original)))
         regions = list(scan(original))
-        plain = cls(file, original, original, (), starts, blind(original, regions))
+        shown = blind(original, regions)
+        plain = cls(file, original, original, (), starts, shown, of_client=of_client)
         if wrong := _NO_TEXT.search(original):
             raise SqlError(
                 f'invalid byte sequence for encoding "UTF8": U+{ord(wrong[0]):04X}',
@@ -110,6 +116,8 @@ class Source:
 
     def check_variables(self, start: int, end: int) -> None:
         """Raise if a literal between two offsets names a variable that is not set."""
+        if self.of_client:
+            return
         first, last = self.span(start, end)
         for at, name in self.unset:
             if first <= at < last:
@@ -129,10 +137,15 @@ class Source:
         """The place, in the original text, of an offset."""
         at = self._origin(offset)
         line = bisect.bisect_right(self.line_starts, at) - 1
-        start = self.line_starts[line]
-        end = self.line_starts[line + 1] if line + 1 < len(self.line_starts) else None
-        text = self.shown[start:end].rstrip("\r\n")
-        return Place(self.file, line + 1, at - start + 1, text)
+        return Place(self.file, line + 1, at - self.line_starts[line] + 1, self._line_text(line))
+
+    def _line_text(self, line: int) -> str:
+        """A line as errors show it. It is cut out once: all statements of a long line share it."""
+        if line not in self._line_texts:
+            start = self.line_starts[line]
+            end = self.line_starts[line + 1] if line + 1 < len(self.line_starts) else None
+            self._line_texts[line] = self.shown[start:end].rstrip("\r\n")
+        return self._line_texts[line]
 
     def written(self, start: int, end: int) -> str:
         """The original text between two offsets: `${NAME}` as it was written."""

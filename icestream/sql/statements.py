@@ -336,10 +336,13 @@ class Explain(Statement):
 
 @dataclass(frozen=True)
 class SetVariable(Statement):
-    """SET name = value | SET name TO value (value None: DEFAULT)"""
+    """SET [LOCAL] name = value | SET name TO value (value None: DEFAULT)"""
 
     name: str
     value: str | None
+    local: bool = False
+    is_interval: bool = False
+    """SET TIME ZONE INTERVAL 'value'"""
 
 
 @dataclass(frozen=True)

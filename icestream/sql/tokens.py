@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import bisect
 import re
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
@@ -32,6 +33,7 @@ _KINDS: dict[Any, Kind] = {
     **dict.fromkeys((TokenType.COMMA, TokenType.L_PAREN, TokenType.R_PAREN), "operator"),
 }
 """Tokens of sqlglot that are one of ours."""
+_PARAMETER = re.compile(r"(?<![\w$])\$(?P<number>[0-9]+)")
 _ESCAPED = {b"b": b"\b", b"f": b"\f", b"n": b"\n", b"r": b"\r", b"t": b"\t"}
 
 
@@ -52,6 +54,10 @@ class Token(NamedTuple):
         return self.text.upper() if self.kind in ("word", "operator") else ""
 
 
+IsSystemQuery = Callable[[Collection[str], str], bool]
+"""Whether a query with these words and this text is about the system: the server answers it, in another dialect."""
+
+
 @dataclass(frozen=True)
 class Tokens:
     """The tokens of a source, both ours and sqlglot's."""
@@ -59,6 +65,7 @@ class Tokens:
     source: Source
     tokens: tuple[Token, ...]
     raw: tuple[Any, ...] = field(repr=False)
+    is_system_query: IsSystemQuery = field(default=lambda words, text: False, repr=False)
 
     def between(self, start: int, end: int) -> tuple[Token, ...]:
         """The tokens that lie in [start, end)."""
@@ -73,19 +80,62 @@ class Tokens:
         return list(self.raw[first:last])
 
 
-def tokenize(source: Source) -> Tokens:
+def tokenize(source: Source, is_system_query: IsSystemQuery = lambda words, text: False) -> Tokens:
     """All tokens of a source."""
+    parameters = _parameters(source.text)
     try:
-        raw = Dialect().tokenize(source.text)
+        raw = Dialect().tokenize(_with_parameter_names(source.text, parameters))
     except TokenError as error:
         # Literals and comments are known to end here; what is left are marks of template languages.
         place = source.place(error.end or 0)
         # Its own message quotes the text, with the secrets in it.
         raise SqlError("this text cannot be cut into words", place=place) from None
     _check(raw, source)
+    if parameters:
+        raw = [part for token in raw for part in _parameter_tokens(token, source, parameters)]
     plain = tuple(_plain(token, source) for token in raw)
     tokens = tuple(token for one in plain for token in _split(one, source))
-    return Tokens(source, tokens, plain)
+    return Tokens(source, tokens, plain, is_system_query)
+
+
+def _parameters(text: str) -> dict[int, int]:
+    """Where the parameters of a text ($1) start and end, outside of comments, literals and quoted names."""
+    if "$" not in text:
+        return {}
+    ends: dict[int, int] = {}
+    start = 0
+    for region in (*scan(text), None):
+        for mark in _PARAMETER.finditer(text, start, region.start if region else len(text)):
+            interrupts.check()
+            ends[mark.start()] = mark.end()
+        start = region.end if region else start
+    return ends
+
+
+def _with_parameter_names(text: str, parameters: Collection[int]) -> str:
+    """The text with `p1` for `$1`: sqlglot reads `$1,$` as the start of a literal."""
+    pieces: list[str] = []
+    copied = 0
+    for start in parameters:
+        pieces += [text[copied:start], "p"]
+        copied = start + 1
+    return "".join(pieces) + text[copied:]
+
+
+def _parameter_tokens(token: Any, source: Source, parameters: dict[int, int]) -> list[Any]:
+    """The sign and the number of a parameter; other tokens as they are."""
+    end = parameters.get(token.start)
+    if end is None:
+        return [token]
+    if token.end + 1 != end:
+        raise SqlError(
+            "trailing junk after parameter", place=source.place(token.start), code="42601"
+        )
+    start = token.start
+    return [
+        RawToken(TokenType.PARAMETER, "$", start=start, end=start),
+        RawToken(TokenType.NUMBER, source.text[start + 1 : end], start=start + 1, end=end - 1),
+    ]
 
 
 def _check(raw: list[Any], source: Source) -> None:

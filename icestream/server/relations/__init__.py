@@ -15,6 +15,7 @@ from icestream.server.relations.relations import (
     ResultColumn,
     SystemRelations,
     is_about_the_system,
+    may_be_about_the_system,
 )
 
 __all__ = [
@@ -26,4 +27,5 @@ __all__ = [
     "SystemQueryError",
     "SystemRelations",
     "is_about_the_system",
+    "may_be_about_the_system",
 ]

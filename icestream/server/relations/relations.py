@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import logging
-import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from typing import Any
@@ -229,11 +228,14 @@ def _telling() -> frozenset[str]:
     return frozenset(names)
 
 
+def may_be_about_the_system(words: Collection[str]) -> bool:
+    """Whether a query with these words (in lower case) can be about the system: its text need not be parsed otherwise."""
+    return not _telling().isdisjoint(words)
+
+
 def is_about_the_system(query: str | exp.Expression) -> bool:
     """Whether a query reads system relations and nothing else, or nothing but functions of the system."""
     if isinstance(query, str):
-        if _telling().isdisjoint(re.findall(r"\w+", query.lower())):
-            return False
         try:
             query = parse(query)
         except SystemQueryError:

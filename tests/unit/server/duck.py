@@ -115,7 +115,7 @@ class DuckSession(QuietSession):
     def settings(self) -> Mapping[str, str]:
         return self.values
 
-    def parse(self, sql: str) -> list[Duck]:
+    def parse_other(self, sql: str) -> list[Duck]:
         found = []
         at = 0
         try:
@@ -132,7 +132,7 @@ class DuckSession(QuietSession):
             at += len(text)
         return found
 
-    def describe(self, statement: Duck, parameters: Sequence[Type | None]) -> Description:
+    def describe_other(self, statement: Duck, parameters: Sequence[Type | None]) -> Description:
         count = max((int(n) for n in re.findall(r"\$(\d+)", statement.sql)), default=0)
         types = []
         for number in range(1, count + 1):
@@ -157,7 +157,7 @@ class DuckSession(QuietSession):
         self._execute(probe, [None] * count)
         return Description(tuple(types), self._columns())
 
-    def run(self, statement: Duck, parameters: Sequence[object], types: object = ()) -> Outcome:
+    def run_other(self, statement: Duck, parameters: Sequence[object]) -> Outcome:
         self.is_running = True
         self.backend.count(running=1)
         try:
@@ -217,7 +217,7 @@ class DuckSession(QuietSession):
                 self.values[name] = found["value"]
             return Outcome("SET")
         if found := _CURSOR.fullmatch(statement.sql):
-            inner = self.parse(found["query"])[0]
+            inner = self.parse_other(found["query"])[0]
             outcome = self._run(inner, parameters)
             assert outcome.columns is not None
             self.cursors[found["name"]] = outcome.columns, iter(list(outcome.rows))

@@ -10,31 +10,38 @@ import pytest
 from icestream import types as t
 from icestream.errors import SqlError
 from icestream.server.backend import Column
-from icestream.server.copy import Copy, read
+from icestream.server.copy import CopyWriter
+from icestream.sql import parse_client_text
+from icestream.sql.session_statements import CopyOptions, CopyTo
 
 COLUMNS = (Column("a", t.INTEGER), Column("b", t.VARCHAR))
 
 
 @pytest.mark.parametrize(
-    ("sql", "copy"),
+    ("sql", "query", "options"),
     [
-        ("COPY t TO STDOUT", Copy("SELECT * FROM t")),
-        ('copy s."T" (a, "B") to stdout;', Copy('SELECT a, "B" FROM s."T"')),
-        ("COPY (select 1) TO STDOUT", Copy("      select 1")),
-        ("-- x\ncopy (\nselect ')') to stdout", Copy("    \n      \nselect ')'")),
-        ("COPY t TO STDOUT WITH (FORMAT csv, HEADER)", Copy("SELECT * FROM t", "csv", ",", "", header=True)),
-        ("COPY t TO STDOUT CSV HEADER QUOTE ''''", Copy("SELECT * FROM t", "csv", ",", "", "'", "'", True)),
-        ("COPY t TO STDOUT WITH CSV FORCE QUOTE a, b", Copy("SELECT * FROM t", "csv", ",", "", force_quote=("a", "b"))),
-        ("COPY t TO STDOUT (FORMAT csv, FORCE_QUOTE *)", Copy("SELECT * FROM t", "csv", ",", "", force_quote=None)),
-        ("COPY t TO STDOUT WITH DELIMITER AS ';' NULL AS E'\\\\N'", Copy("SELECT * FROM t", "text", ";")),
-        ("COPY t TO STDOUT (FORMAT binary)", Copy("SELECT * FROM t", "binary")),
-        ("COPY t TO STDOUT (HEADER false, ENCODING 'UTF-8')", Copy("SELECT * FROM t")),
-        ("select 1", None),
-        ("copying", None),
+        ("COPY t TO STDOUT", "SELECT * FROM t", CopyOptions()),
+        ('copy s."T" (a, "B") to stdout;', 'SELECT a, "B" FROM s."T"', CopyOptions()),
+        ("COPY (select 1) TO STDOUT", "select 1", CopyOptions()),
+        ("-- x\ncopy (\nselect ')') to stdout", "select ')'", CopyOptions()),
+        ("COPY t TO STDOUT WITH (FORMAT csv, HEADER)", "SELECT * FROM t", CopyOptions("csv", ",", "", header=True)),
+        ("COPY t TO STDOUT CSV HEADER QUOTE ''''", "SELECT * FROM t", CopyOptions("csv", ",", "", "'", "'", True)),
+        ("COPY t TO STDOUT WITH CSV FORCE QUOTE a, b", "SELECT * FROM t", CopyOptions("csv", ",", "", force_quote=("a", "b"))),
+        ("COPY t TO STDOUT (FORMAT csv, FORCE_QUOTE *)", "SELECT * FROM t", CopyOptions("csv", ",", "", force_quote=None)),
+        ("COPY t TO STDOUT WITH DELIMITER AS ';' NULL AS E'\\\\N'", "SELECT * FROM t", CopyOptions("text", ";")),
+        ("COPY t TO STDOUT (FORMAT binary)", "SELECT * FROM t", CopyOptions("binary")),
+        ("COPY t TO STDOUT (HEADER false, ENCODING 'UTF-8')", "SELECT * FROM t", CopyOptions()),
     ],
 )  # fmt: skip
-def test_statements(sql: str, copy: Copy | None) -> None:
-    assert read(sql) == copy
+def test_statements(sql: str, query: str, options: CopyOptions) -> None:
+    (statement,) = parse_client_text(sql)
+    assert isinstance(statement, CopyTo)
+    assert (statement.query.text, statement.options) == (query, options)
+
+
+def test_a_copy_among_other_statements() -> None:
+    kinds = [type(s).__name__ for s in parse_client_text("COPY t TO STDOUT; select 1")]
+    assert kinds == ["CopyTo", "Select"]
 
 
 @pytest.mark.parametrize(
@@ -51,35 +58,34 @@ def test_statements(sql: str, copy: Copy | None) -> None:
         ("COPY t TO STDOUT (COLOUR 'x')", "expected an option"),
         ("COPY", "expected a relation"),
         ("COPY t", "expected TO"),
-        ("COPY t TO STDOUT; select 1", "expected an option"),
     ],
 )
 def test_refusals(sql: str, message: str) -> None:
     with pytest.raises(SqlError, match=message) as caught:
-        read(sql)
+        parse_client_text(sql)
     assert caught.value.place is not None
 
 
 @pytest.mark.parametrize(
-    ("copy", "row", "line"),
+    ("options", "row", "line"),
     [
-        (Copy(""), (1, "a\tb\\\n"), b"1\ta\\tb\\\\\\n\n"),
-        (Copy(""), (None, ""), b"\\N\t\n"),
-        (Copy("", delimiter=";"), (1, "a;b"), b"1;a\\;b\n"),
-        (Copy("", "csv", ",", ""), (1, 'a"b'), b'1,"a""b"\n'),
-        (Copy("", "csv", ",", ""), (None, ""), b',""\n'),
-        (Copy("", "csv", ",", ""), (1, "a,\n"), b'1,"a,\n"\n'),
-        (Copy("", "csv", ",", "", escape="\\"), (1, 'a"\\'), b'1,"a\\"\\\\"\n'),
-        (Copy("", "csv", ",", "", force_quote=None), (1, "a"), b'"1","a"\n'),
-        (Copy("", "csv", ",", "", force_quote=("b",)), (1, "a"), b'1,"a"\n'),
-        (Copy("", "binary"), (1, None), b"\0\2\0\0\0\4\0\0\0\1\xff\xff\xff\xff"),
+        (CopyOptions(), (1, "a\tb\\\n"), b"1\ta\\tb\\\\\\n\n"),
+        (CopyOptions(), (None, ""), b"\\N\t\n"),
+        (CopyOptions(delimiter=";"), (1, "a;b"), b"1;a\\;b\n"),
+        (CopyOptions("csv", ",", ""), (1, 'a"b'), b'1,"a""b"\n'),
+        (CopyOptions("csv", ",", ""), (None, ""), b',""\n'),
+        (CopyOptions("csv", ",", ""), (1, "a,\n"), b'1,"a,\n"\n'),
+        (CopyOptions("csv", ",", "", escape="\\"), (1, 'a"\\'), b'1,"a\\"\\\\"\n'),
+        (CopyOptions("csv", ",", "", force_quote=None), (1, "a"), b'"1","a"\n'),
+        (CopyOptions("csv", ",", "", force_quote=("b",)), (1, "a"), b'1,"a"\n'),
+        (CopyOptions("binary"), (1, None), b"\0\2\0\0\0\4\0\0\0\1\xff\xff\xff\xff"),
     ],
 )
-def test_lines(copy: Copy, row: tuple[Any, ...], line: bytes) -> None:
-    assert copy.line(COLUMNS, UTC)(row) == line
+def test_lines(options: CopyOptions, row: tuple[Any, ...], line: bytes) -> None:
+    assert CopyWriter(options).line(COLUMNS, UTC)(row) == line
 
 
 def test_titles() -> None:
-    assert Copy("", "csv", ",", "", header=True).titles(COLUMNS) == b"a,b\n"
-    assert Copy("").titles(COLUMNS) == b""
-    assert Copy("", "binary").titles(COLUMNS).startswith(b"PGCOPY\n")
+    assert CopyWriter(CopyOptions("csv", ",", "", header=True)).titles(COLUMNS) == b"a,b\n"
+    assert CopyWriter(CopyOptions()).titles(COLUMNS) == b""
+    assert CopyWriter(CopyOptions("binary")).titles(COLUMNS).startswith(b"PGCOPY\n")

@@ -14,6 +14,8 @@ from icestream.server.backend import Client, Notice, Outcome, StateError
 from icestream.server.backend import Transaction as State
 from icestream.server.connection import Connection
 from icestream.server.transactions import TransactionBlock
+from icestream.sql import parse_client_text
+from icestream.sql.session_statements import TransactionStatement
 from tests.unit.server import frames
 from tests.unit.server.frames import FLUSH, SYNC, bind, cut, execute, kinds, parse, query
 from tests.unit.server.test_connection import Script, say, tags
@@ -51,15 +53,17 @@ class Writer(Script):
     def close(self) -> None:
         self.block.discard()
 
-    def run(self, statement: str, parameters: Sequence[object], types: object = ()) -> Outcome:
-        self.block.check(statement)
-        if (done := self.block.run(statement)) is not None:
-            return done
+    def run_other(self, statement: str, parameters: Sequence[object]) -> Outcome:
+        is_control = statement.split()[0].lower() in ("begin", "commit", "end", "rollback")
+        (parsed,) = parse_client_text(statement if is_control else "SELECT 1")
+        self.block.check(parsed)
+        if isinstance(parsed, TransactionStatement):
+            return self.block.run(parsed)
         if statement == "ddl":
             self.block.settle_text()
             return Outcome("CREATE TABLE")
         if statement != "put":
-            return super().run(statement, parameters)
+            return super().run_other(statement, parameters)
         change = (cast(Table, None), cast(TableChanges, None))
         if (changes := self.block.changes) is not None:
             changes.changes.append(change)

@@ -12,6 +12,8 @@ from icestream.lake.dml_log import TableChanges
 from icestream.runtime.transaction import Transaction
 from icestream.server.backend import Outcome
 from icestream.server.transactions import TransactionBlock
+from icestream.sql import parse_client_text
+from icestream.sql.session_statements import TransactionStatement
 
 
 class Written:
@@ -22,10 +24,10 @@ class Written:
         self.block = TransactionBlock(lambda t: self.commits.append(len(t.changes)))
 
     def run(self, words: str) -> Outcome:
-        self.block.check(words)
-        outcome = self.block.run(words)
-        assert outcome is not None
-        return outcome
+        (statement,) = parse_client_text(words)
+        self.block.check(statement)
+        assert isinstance(statement, TransactionStatement)
+        return self.block.run(statement)
 
     def change(self) -> None:
         changes = self.block.changes
@@ -58,7 +60,7 @@ def test_a_failed_transaction_only_ends() -> None:
     assert written.block.state == "E"
     for words in ("SELECT 1", "SAVEPOINT x", "BEGIN", 'RELEASE "A b"'):
         with pytest.raises(IcestreamError) as caught:
-            written.block.check(words)
+            written.block.check(*parse_client_text(words))
         assert caught.value.code == "25P02"
     written.run('rollback transaction to savepoint "A b"')
     assert written.block.state == "T"

@@ -141,7 +141,7 @@ def test_groupings_of_other_databases_are_refused(text):
         ("with c ¦as changelog from t select * from c", "CHANGELOG"),
         ("with a as (insert into ¦t values (1) returning *) select * from a", "inside a query"),
         ("select * into ¦x from t", "SELECT INTO"),
-        ("select $¦1", "parameters"),
+        ("select ¦$1", "parameters"),
         ("select array_transform(a, ¦|x| x * 2) from t", "lambdas"),
     ],
 )

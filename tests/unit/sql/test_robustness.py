@@ -86,5 +86,5 @@ def test_deep_nesting():
 
 
 def test_public_names_are_exact():
-    assert icestream.sql.__all__ == ["mask", "parse"]
+    assert icestream.sql.__all__ == ["mask", "parse", "parse_client_text", "split"]
     assert all(hasattr(icestream.sql, name) for name in icestream.sql.__all__)
