@@ -11,7 +11,7 @@ import pytest
 from sqlglot import exp
 
 from icestream.errors import SqlError
-from icestream.interrupts import Interrupt, Interrupted
+from icestream.interrupts import Interrupt, StatementCancelledError
 from icestream.plan.query import Relation, bind_query
 from icestream.server.parameters import (
     count_parameters,
@@ -95,7 +95,7 @@ def test_long_loops_are_cancelled() -> None:
             lambda: parse_client_text("select 1; select 2"),
             lambda: mark(statement, [None]),
         ):
-            with pytest.raises(Interrupted):
+            with pytest.raises(StatementCancelledError):
                 ask()
 
 
