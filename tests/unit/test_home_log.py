@@ -19,6 +19,16 @@ CANARY = "c4n4ry-Log7"
 LOG = logging.getLogger("icestream.runtime.pipeline")
 
 
+@pytest.fixture(autouse=True)
+def logger(monkeypatch: pytest.MonkeyPatch) -> logging.Logger:
+    """The engine's logger as a new process has it: engines of other tests may still be open."""
+    logger = logging.getLogger("icestream")
+    monkeypatch.setattr(logger, "handlers", [])
+    monkeypatch.setattr(logger, "propagate", True)
+    monkeypatch.setattr(logger, "level", logging.NOTSET)
+    return logger
+
+
 @pytest.fixture
 def folder(tmp_path: Path) -> Iterator[Path]:
     yield tmp_path / "logs"
@@ -139,8 +149,9 @@ def test_the_terminal_shows_warnings_but_no_retries(
     assert capsys.readouterr().err == "shown as before\n"
 
 
-def test_logging_is_as_before_when_all_are_closed(folder: Path, tmp_path: Path) -> None:
-    logger = logging.getLogger("icestream")
+def test_logging_is_as_before_when_all_are_closed(
+    folder: Path, tmp_path: Path, logger: logging.Logger
+) -> None:
     first, second = HomeLog(folder), HomeLog(tmp_path / "other", "debug")
     first.open()
     second.open()

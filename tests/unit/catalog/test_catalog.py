@@ -137,7 +137,8 @@ def test_ids_are_never_used_twice(home: Fixture) -> None:
 
 
 def test_a_fenced_process_changes_nothing(home: Fixture) -> None:
-    home.store.take(7)
+    home.store.take(1)
+    home.again().store.take(7)
     with pytest.raises(FencedError):
         home.create(SOURCE)
     assert not list(home.again().catalog)
