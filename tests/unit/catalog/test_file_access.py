@@ -311,9 +311,9 @@ def test_objects_of_a_home_are_checked_when_it_runs(home: Path) -> None:
     data = home.parent / "data"
     with Engine(Home.at(home), env={}, allow_paths=[data]) as engine:
         change = engine.plan(file_source(data))[0]
-        engine._own()
-        assert engine.lock is not None
-        engine.catalog.keep([change.object.name], engine.lock.incarnation)
+        engine.resources.own()
+        assert engine.resources.lock is not None
+        engine.catalog.keep([change.object.name], engine.resources.lock.incarnation)
     with Engine(Home.at(home), env={}) as engine:
         assert engine.execute("SHOW TABLES")[0].rows == [("stolen",)]
         with pytest.raises(IcestreamError) as refused:

@@ -156,8 +156,8 @@ def _create(engine: Engine, text: str, texts: list[str]) -> None:
             texts += [repr(change.difference)]
             if not change.exists:
                 engine.catalog.learn(change)
-                engine._own()
-                engine.catalog.keep([change.object.name], engine.incarnation)
+                engine.resources.own()
+                engine.catalog.keep([change.object.name], engine.resources.incarnation)
     except IcestreamError as error:
         texts += errors(error)
 
@@ -368,8 +368,8 @@ def test_a_secret_is_kept_apart_however_it_is_written(
         for statement in parse(text.replace(old, value), "x.sql", {"HOST": "example"}):
             change = engine.catalog.examine(statement)
             engine.catalog.learn(change)
-            engine._own()
-            engine.catalog.keep([change.object.name], engine.incarnation)
+            engine.resources.own()
+            engine.catalog.keep([change.object.name], engine.resources.incarnation)
         (object,) = engine.catalog
         texts = [repr(object), engine.catalog.definition(object.name), *_told(seen(log, tmp_path))]
         assert mask_secrets(f"it said {meant}.") == "it said <hidden>."
