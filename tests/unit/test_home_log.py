@@ -192,7 +192,7 @@ def test_an_engine_writes_what_it_tells(tmp_path: Path) -> None:
     with Engine(home, EngineSettings(log_format="json"), env={}) as engine:
         engine.notice("before it owns the home")
         assert not home.logs.exists()
-        engine._own()
+        engine.resources.own()
         engine.notice(f"it said password='{CANARY}'")
     told = [json.loads(line)["message"] for line in written(home.logs).splitlines()]
     assert told == [

@@ -311,7 +311,7 @@ def test_objects_of_a_home_are_checked_when_it_runs(home: Path) -> None:
     data = home.parent / "data"
     with Engine(Home.at(home), env={}, allow_paths=[data]) as engine:
         change = engine.plan(file_source(data))[0]
-        engine._own()
+        engine.resources.own()
         engine.catalog.keep([change.object.name])
     with Engine(Home.at(home), env={}) as engine:
         assert engine.execute("SHOW TABLES")[0].rows == [("stolen",)]

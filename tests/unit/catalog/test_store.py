@@ -70,10 +70,10 @@ def test_a_start_notices_that_a_predecessor_has_changed_the_objects(tmp_path: Pa
     late = Engine(home)
     old.change()
     with pytest.raises(ConfigError, match="while this one started"):
-        late._own()
+        late.resources.own()
     late.close()
     early = Engine(home)
-    early._own()
+    early.resources.own()
     with pytest.raises(FencedError):
         old.change()
     early.close()

@@ -71,9 +71,9 @@ def await_waiting(engine: Engine, count: int = 1) -> None:
 )
 def test_ddl_that_waits_behind_an_epoch_blocks_no_write(engine: Engine, sql: str) -> None:
     ran = threading.Event()
-    engine._execute = lambda *_: ran.set() or []  # type: ignore[method-assign,func-returns-value]
+    engine.statements._run_all = lambda *_: ran.set() or []  # type: ignore[method-assign,func-returns-value]
     with running_epoch(engine):
-        ddl = start(lambda: engine._in_turn(parse(sql, "", {}), lambda result: None))
+        ddl = start(lambda: engine.statements.run_in_turn(parse(sql, "", {}), lambda result: None))
         await_waiting(engine)
         written = threading.Event()
 
@@ -92,7 +92,7 @@ def test_a_write_that_is_repeated_and_ddl_wait_for_each_other_in_one_order(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An UPDATE that lost a race is run again while others wait; it needs a turn, and so does DDL."""
-    engine._execute = lambda *_: []  # type: ignore[method-assign]
+    engine.statements._run_all = lambda *_: []  # type: ignore[method-assign]
     runs: list[int] = []
 
     class Log:
@@ -115,20 +115,20 @@ def test_a_write_that_is_repeated_and_ddl_wait_for_each_other_in_one_order(
             raise SqlError("could not serialize access", code="40001")
 
     monkeypatch.setattr("icestream.runtime.dml.Changing", Changing)
-    monkeypatch.setattr(engine, "commit", commit)
-    monkeypatch.setattr(engine, "_spark", object())
+    monkeypatch.setattr(engine._changes, "commit", commit)
+    monkeypatch.setattr(engine.resources, "session", object())
     pipeline = type("P", (), {"lake": type("L", (), {"dml": Log()})(), "close": lambda self: None})
-    monkeypatch.setattr(engine, "_running", pipeline)
+    monkeypatch.setattr(engine.resources, "opened", pipeline())
     (update,) = parse("UPDATE t SET a = 1", "", {})
     assert isinstance(update, st.Update)
     ddl = parse("DROP TABLE IF EXISTS x", "", {})
     threads = []
     with running_epoch(engine):
         for _ in range(10):
-            threads.append(start(lambda: engine._change(update, None)))
-            threads.append(start(lambda: engine._in_turn(ddl, lambda result: None)))
+            threads.append(start(lambda: engine._changes.change(update, None)))
+            threads.append(start(lambda: engine.statements.run_in_turn(ddl, lambda result: None)))
         await_waiting(engine, 20)
     for thread in threads:
         thread.join(10)
     assert not any(thread.is_alive() for thread in threads), "a deadlock"
-    monkeypatch.setattr(engine, "_spark", None)
+    monkeypatch.setattr(engine.resources, "session", None)

@@ -179,7 +179,7 @@ def test_a_status_that_cannot_be_written_stops_nothing(
 ) -> None:
     told: list[str] = []
     engine = Engine(Home.at(tmp_path / "home"), notice=told.append)
-    engine._pipeline = loop = Loop(nothing, nothing)  # type: ignore[assignment]
+    engine.resources.opened = loop = Loop(nothing, nothing)  # type: ignore[assignment]
     engine.live = True
     monkeypatch.setattr(observe, "write", raiser(error))
     monkeypatch.setattr(snapshot, "status_of", lambda *_: observe.Status())
@@ -193,7 +193,7 @@ def test_messages_and_reports_that_cannot_be_printed_stop_nothing(
 ) -> None:
     full = raiser(OSError(28, "No space left on device"))
     engine = Engine(Home.at(tmp_path / "home"), notice=full)
-    engine._pipeline = loop = Loop(nothing, nothing)  # type: ignore[assignment]
+    engine.resources.opened = loop = Loop(nothing, nothing)  # type: ignore[assignment]
     monkeypatch.setattr(observe, "write", full)
     monkeypatch.setattr(snapshot, "status_of", lambda *_: observe.Status())
     engine.run(loop.stop, report=full)

@@ -156,7 +156,7 @@ def _create(engine: Engine, text: str, texts: list[str]) -> None:
             texts += [repr(change.difference)]
             if not change.exists:
                 engine.catalog.learn(change)
-                engine._own()
+                engine.resources.own()
                 engine.catalog.keep([change.object.name])
     except IcestreamError as error:
         texts += errors(error)
@@ -368,7 +368,7 @@ def test_a_secret_is_kept_apart_however_it_is_written(
         for statement in parse(text.replace(old, value), "x.sql", {"HOST": "example"}):
             change = engine.catalog.examine(statement)
             engine.catalog.learn(change)
-            engine._own()
+            engine.resources.own()
             engine.catalog.keep([change.object.name])
         (object,) = engine.catalog
         texts = [repr(object), engine.catalog.definition(object.name), *_told(seen(log, tmp_path))]

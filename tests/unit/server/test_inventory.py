@@ -86,7 +86,7 @@ def test_jobs_are_listed(engine: Engine, client: Client, monkeypatch: pytest.Mon
     assert client.execute("SHOW JOBS").fetchall() == []
     text = "CREATE MATERIALIZED VIEW m AS SELECT 1"
     job = Job(7, text, "12.5%", AT.timestamp())
-    monkeypatch.setattr(engine, "jobs", [job])
+    monkeypatch.setitem(engine.jobs._jobs, job.id, job)  # type: ignore[misc]
     assert client.execute("SHOW JOBS").fetchall() == [(7, text, "12.5%")]
     found = client.execute(
         "SELECT ddl_id, ddl_statement, progress, initialized_at FROM rw_ddl_progress"
@@ -98,7 +98,7 @@ def test_iceberg_is_not_asked_before_the_pipeline_is_open(engine: Engine, client
     client.execute("CREATE VIEW v AS SELECT 1 AS a")
     assert client.execute("SELECT * FROM rw_iceberg_snapshots").fetchall() == []
     assert client.execute("SELECT * FROM rw_iceberg_files").fetchall() == []
-    assert engine._spark is None
+    assert engine.resources.session is None
 
 
 def test_sessions_are_listed(client: Client) -> None:
