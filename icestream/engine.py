@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from icestream import faults, interrupts
-from icestream.catalog import variables
+from icestream.catalog import setting_registry
 from icestream.catalog.alter import alter
 from icestream.catalog.catalog import Catalog, Change
 from icestream.catalog.lineage import statement_tables
@@ -49,7 +49,6 @@ from icestream.runtime.writes import Writes
 from icestream.secrecy import mask_secrets
 from icestream.sql import parse
 from icestream.sql import statements as st
-from icestream.sql.options import convert
 from icestream.types import BIGINT, VARCHAR
 
 if TYPE_CHECKING:
@@ -255,7 +254,7 @@ class Engine:
                     self.catalog.learn(change)
                 changes.append(change)
             elif isinstance(statement, st.SetVariable):
-                variables.check(statement)
+                setting_registry.read_home_setting(statement)
         return changes
 
     def _create(
@@ -308,7 +307,7 @@ class Engine:
 
     def _is_on(self, name: str) -> bool:
         """Whether a setting is true."""
-        return bool(convert(self.store.settings().get(name, "false"), "bool"))
+        return setting_registry.is_true(name, self.store.settings())
 
     def _made(self, change: Change) -> Result:
         kind, name = change.object.kind, change.object.name
@@ -406,9 +405,10 @@ class Engine:
             case st.Explain():
                 return explain(statement, self.catalog)
             case st.SetVariable():
-                variable = variables.check(statement)
-                self.store.set(variable.name, statement.value)
-                return Result(message=f"SET ({variable.note})" if statement.value else "SET")
+                spec, value = setting_registry.read_home_setting(statement)
+                self.store.set(spec.key, value)
+                words = "ALTER SYSTEM" if statement.system else "SET"
+                return Result(message=f"{words} ({spec.note})" if statement.value else words)
             case st.Insert() | st.Update() | st.Delete():
                 return self._change(statement, transaction)
             case st.CancelJobs():
@@ -515,8 +515,7 @@ class Engine:
     @property
     def flushes(self) -> bool:
         """Whether each change waits until it is visible. Sessions of a server see to that themselves."""
-        settings = self.store.settings()
-        return "true" in (settings.get("rw_implicit_flush"), settings.get("implicit_flush"))
+        return self._is_on("rw_implicit_flush") or self._is_on("implicit_flush")
 
     def show_writes(self) -> None:
         """Make all writes visible that were acknowledged. They are durable, so a failure is only told, also that a successor
