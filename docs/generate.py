@@ -16,8 +16,8 @@ from pathlib import Path
 
 from icestream import types as t
 from icestream.catalog.bind import SECRET_OPTIONS
+from icestream.catalog.setting_registry import SETTINGS
 from icestream.catalog.sources import SOURCE_OPTIONS
-from icestream.catalog.variables import VARIABLES
 from icestream.cli import command_line
 from icestream.config import Home, engine_settings
 from icestream.connectors.formats.registry import FORMATS, SINK_FORMATS
@@ -101,6 +101,7 @@ def options(specs: Sequence[Spec], fixed: Sequence[str] = ()) -> str:
 
 
 _KINDS = {"string": "text", "seconds": "duration", "bool": "true, false"}
+_SETTING_TYPES = {"string": "text", "boolean": "on, off", "true_false": "true, false"}
 
 
 def _option(spec: Spec, fixed: bool) -> tuple[str, ...]:
@@ -225,11 +226,16 @@ def settings() -> str:
 def variables() -> str:
     """What SET accepts."""
     rows = []
-    for variable in VARIABLES.values():
-        values = ", ".join(f"`{v}`" for v in variable.only) or _KINDS.get(variable.kind, "")
-        default = f"`{variable.default}`" if variable.default else ""
-        rows.append((f"`{variable.name}`", default, values or variable.kind, variable.note))
-    return table(("setting", "default", "values", "what comes of it"), rows)
+    for spec in SETTINGS.values():
+        if spec.scope != "fixed":
+            values = ", ".join(f"`{v}`" for v in spec.only) or _SETTING_TYPES.get(
+                spec.type, spec.type
+            )
+            default = f"`{spec.default}`" if spec.default else ""
+            rows.append((f"`{spec.key}`", spec.scope, default, values, spec.note))
+    return table(
+        ("setting", "scope", "default", "values outside of a session", "what comes of it"), rows
+    )
 
 
 def commands() -> str:

@@ -19,7 +19,7 @@ from icestream.catalog.objects import (
     View,
     hidden_table,
 )
-from icestream.catalog.variables import VARIABLES
+from icestream.catalog.setting_registry import SETTINGS
 from icestream.errors import NotSupportedError, SqlError, did_you_mean
 from icestream.plan.explain import explain_node
 from icestream.plan.explain_stages import explain_stages
@@ -111,9 +111,10 @@ def _hidden_tables(catalog: Catalog) -> Iterator[str]:
 
 def _settings(what: str, statement: st.Show, catalog: Catalog) -> Result:
     """SHOW ALL, SHOW PARAMETERS, or one setting."""
-    settings = {name: v.default for name, v in VARIABLES.items()} | catalog.store.settings()
+    stored = catalog.store.settings()
+    settings = {key: stored.get(key, spec.default) for key, spec in SETTINGS.items()}
     if what in ("all", "parameters"):
-        rows = [(n, v, VARIABLES[n].note if n in VARIABLES else "") for n, v in settings.items()]
+        rows = [(name, value, SETTINGS[name].note) for name, value in settings.items()]
         shown = sorted(row for row in rows if like(row[0], statement.like))
         return Result(columns=("Name", "Setting", "Description"), rows=list(shown))
     if what in settings:

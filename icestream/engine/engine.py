@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from icestream.catalog import variables
+from icestream.catalog import setting_registry
 from icestream.catalog.catalog import Change
 from icestream.config import EngineSettings, Home
 from icestream.engine.alterations import Alterations
@@ -148,7 +148,7 @@ class Engine:
                     self.catalog.learn(change)
                 changes.append(change)
             elif isinstance(statement, st.SetVariable):
-                variables.check(statement)
+                setting_registry.read_home_setting(statement)
         return changes
 
     def resume_jobs(self) -> None:

@@ -9,6 +9,7 @@ from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from icestream.catalog import setting_registry
 from icestream.catalog.catalog import Catalog
 from icestream.catalog.objects import Connector
 from icestream.catalog.store import Store
@@ -21,7 +22,6 @@ from icestream.home_log import HomeLog, log_suppressed
 from icestream.observe.events import Events
 from icestream.runtime.lock import HomeLock
 from icestream.runtime.turns import Turns
-from icestream.sql.options import convert
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -74,7 +74,7 @@ class HomeResources:
 
     def is_on(self, name: str) -> bool:
         """Whether a setting of the home is true."""
-        return bool(convert(self.store.settings().get(name, "false"), "bool"))
+        return setting_registry.is_true(name, self.store.settings())
 
     def own(self) -> HomeLock:
         """Take the home's lock, if this process does not have it."""

@@ -73,8 +73,8 @@ class HomeWrites:
     @property
     def flushes(self) -> bool:
         """Whether each change waits until it is visible. Sessions of a server see to that themselves."""
-        settings = self._resources.store.settings()
-        return "true" in (settings.get("rw_implicit_flush"), settings.get("implicit_flush"))
+        is_on = self._resources.is_on
+        return is_on("rw_implicit_flush") or is_on("implicit_flush")
 
     def show_writes(self) -> None:
         """Make all writes visible that were acknowledged. They are durable, so a failure is only told, also that a successor

@@ -7,7 +7,7 @@ from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
 from icestream import interrupts
-from icestream.catalog import variables
+from icestream.catalog import setting_registry
 from icestream.catalog.alter import alter
 from icestream.catalog.catalog import Change
 from icestream.catalog.show import describe, explain, show
@@ -185,9 +185,10 @@ class StatementRunner:
             case st.Explain():
                 return explain(statement, resources.catalog)
             case st.SetVariable():
-                variable = variables.check(statement)
-                resources.store.set(variable.name, statement.value)
-                return Result(message=f"SET ({variable.note})" if statement.value else "SET")
+                spec, value = setting_registry.read_home_setting(statement)
+                resources.store.set(spec.key, value)
+                words = "ALTER SYSTEM" if statement.system else "SET"
+                return Result(message=f"{words} ({spec.note})" if statement.value else words)
             case st.Insert() | st.Update() | st.Delete():
                 return self._writes.change(statement, transaction)
             case st.CancelJobs():

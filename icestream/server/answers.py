@@ -50,4 +50,6 @@ def tag(parsed: st.Statement) -> str:
         return "CREATE MATERIALIZED VIEW"
     if isinstance(parsed, st.Drop | st.Alter):
         return f"{text} {parsed.kind.upper()}"
-    return "SET" if isinstance(parsed, st.SetVariable) else text
+    if isinstance(parsed, st.SetVariable):
+        return "ALTER SYSTEM" if parsed.system else "SET"
+    return text

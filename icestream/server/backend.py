@@ -14,11 +14,6 @@ from icestream.errors import IcestreamError, Place
 from icestream.sql.session_statements import CopyOptions
 from icestream.types import Type
 
-VERSION = "13.14.0"
-"""The PostgreSQL that clients are told of, as by RisingWave: they ask nothing newer of the catalogs."""
-
-VERSION_NUMBER = "{}{:02}{:02}".format(*map(int, VERSION.split(".")))
-
 Statement = Any
 """The backend's own word for one statement; the server only hands it back."""
 

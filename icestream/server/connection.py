@@ -11,10 +11,11 @@ from datetime import UTC, tzinfo
 from itertools import islice
 from threading import Lock
 
+from icestream.catalog.setting_registry import SETTINGS
+from icestream.catalog.setting_values import zone_of
 from icestream.server import copy, failures, portals
 from icestream.server import messages as m
 from icestream.server.backend import (
-    VERSION,
     Client,
     Column,
     Outcome,
@@ -24,24 +25,14 @@ from icestream.server.backend import (
 )
 from icestream.server.portals import Portal, Prepared
 from icestream.server.scalars import TEXT, utf8
-from icestream.server.setting_values import checked, zone_of
 from icestream.server.values import codec, codec_of
 
 PIECE = 64 * 1024
-SETTINGS = {
-    "server_version": VERSION,
-    "server_encoding": "UTF8",
-    "client_encoding": "UTF8",
-    "application_name": "",
-    "DateStyle": "ISO, MDY",
-    "IntervalStyle": "postgres",
-    "TimeZone": "UTC",
-    "integer_datetimes": "on",
-    "standard_conforming_strings": "on",
-    "is_superuser": "on",
-    "default_transaction_read_only": "off",
-    "in_hot_standby": "off",
-}
+REPORTED = (
+    "server_version", "server_encoding", "client_encoding", "application_name", "datestyle", "intervalstyle",
+    "timezone", "integer_datetimes", "standard_conforming_strings", "is_superuser", "default_transaction_read_only",
+    "in_hot_standby",
+)  # fmt: skip
 """What every client is told; a session's own settings go before."""
 
 _ENDING = (m.Query, m.Sync, m.FunctionCall)
@@ -56,7 +47,8 @@ class Connection:
         self.over = False
         """The client said good-bye, or broke the protocol."""
         self._session = session
-        self._settings = SETTINGS | {"session_authorization": client.user} | _wishes(client)
+        defaults = {SETTINGS[key].name: SETTINGS[key].default for key in REPORTED}
+        self._settings = defaults | {"session_authorization": client.user} | _wishes(client)
         self._told: dict[str, str] = {}
         self._zone: tzinfo = UTC
         self._statements: dict[str, Prepared] = {}
@@ -431,7 +423,7 @@ def _wishes(client: Client) -> dict[str, str]:
     """The settings that a client names at its start, of those that it is told."""
     wishes = {name.lower(): value for name, value in client.parameters.items()}
     if encoding := wishes.get("client_encoding"):
-        checked("client_encoding", encoding)
+        SETTINGS["client_encoding"].read(encoding)
     known = {"application_name": "application_name", "timezone": "TimeZone"}
     return {name: wishes[key] for key, name in known.items() if key in wishes}
 

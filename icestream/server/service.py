@@ -12,6 +12,7 @@ from collections.abc import Callable
 from functools import partial
 
 from icestream.catalog.objects import Broken, Index, Object, Sink, Source, Table
+from icestream.catalog.setting_registry import VERSION
 from icestream.engine import CREATE, Engine
 from icestream.errors import IcestreamError
 from icestream.observe.report import EpochReport
@@ -22,7 +23,7 @@ from icestream.runtime.failures import describe_error
 from icestream.runtime.transaction import Transaction
 from icestream.server import inventory
 from icestream.server.activity import shown_query
-from icestream.server.backend import VERSION, VERSION_NUMBER, Client, Notice
+from icestream.server.backend import Client, Notice
 from icestream.server.inventory import FIRST_OID
 from icestream.server.opening import open_patiently
 from icestream.server.relations import Model, SystemRelations
@@ -166,10 +167,6 @@ class Service:
             objects=tuple(self._shown(o) for o in objects if o.kind in system.KINDS),
             depends=tuple(
                 (oids[o.key], oids[key]) for o in objects for key in o.depends if key in oids
-            ),
-            settings=(
-                system.Setting("server_version", VERSION),
-                system.Setting("server_version_num", VERSION_NUMBER),
             ),
         )
 

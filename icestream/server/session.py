@@ -14,7 +14,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
 from icestream import interrupts
-from icestream.catalog.variables import VARIABLES
+from icestream.catalog.setting_registry import SETTINGS, is_session_setting
 from icestream.engine import CREATE
 from icestream.interrupts import Interrupt, StatementCancelledError
 from icestream.lake.jvm import java_message
@@ -49,7 +49,7 @@ from icestream.server.parameters import (
 from icestream.server.relations import Session as Asker
 from icestream.server.relations import is_about_the_system, may_be_about_the_system
 from icestream.server.relations import model as system
-from icestream.server.settings import Settings, is_session_setting, shown
+from icestream.server.settings import Settings, shown
 from icestream.server.subscribed import SubscriptionCursor
 from icestream.server.timed_rows import TimedRows, close_rows
 from icestream.server.transactions import TransactionBlock
@@ -304,9 +304,10 @@ class EngineSession:
     def _is_own(self, statement: st.Statement) -> bool:
         """Whether a statement is about the session alone."""
         if isinstance(statement, st.Show):
-            return statement.what in CURSOR_COLUMNS or is_session_setting(statement.what)
+            own = statement.what in CURSOR_COLUMNS or statement.what in ("all", "parameters")
+            return own or is_session_setting(statement.what)
         if isinstance(statement, st.SetVariable):
-            return is_session_setting(statement.name)
+            return is_session_setting(statement.name) and not statement.system
         return isinstance(statement, SESSION)
 
     def _run(
@@ -443,6 +444,8 @@ class EngineSession:
                 return Outcome("SELECT", self._own_columns(statement), self._cursors.queries)
             case st.Show(what="subscription cursors"):
                 return Outcome("SELECT", self._own_columns(statement), self._cursors.subscriptions)
+            case st.Show(what="all" | "parameters"):
+                return self._show_all(statement)
             case st.Show():
                 return self._settings.show(statement.what)
             case st.SetVariable():
@@ -459,6 +462,15 @@ class EngineSession:
                 return Outcome("DEALLOCATE", forgets=statement.name)
         return Outcome("UNLISTEN")
 
+    def _show_all(self, statement: st.Show) -> Outcome:
+        """All settings: those of the home, and those of the session in place of theirs."""
+        home, _ = self.service.execute(statement)
+        rows = [
+            (name, self._settings[str(name)] if is_session_setting(str(name)) else value, note)
+            for name, value, note in home.rows
+        ]
+        return Outcome("SHOW", self._own_columns(statement), rows)
+
     def _control(self, statement: ss.TransactionStatement) -> Outcome:
         try:
             done = self._block.run(statement)
@@ -471,7 +483,8 @@ class EngineSession:
     def _reset(self, statement: ss.ResetSetting) -> Outcome:
         """A setting of the session, or one of the home."""
         name = statement.name
-        if is_session_setting(name) or name not in VARIABLES:
+        spec = SETTINGS.get(name)
+        if spec is None or spec.scope in ("session", "fixed"):
             return self._settings.reset(name)
         self.service.execute(st.SetVariable(statement.place, statement.text, name, None))
         return Outcome("RESET")
@@ -493,6 +506,8 @@ class EngineSession:
         match statement:
             case st.Show(what="cursors" | "subscription cursors"):
                 return tuple(Column(name, VARCHAR) for name in CURSOR_COLUMNS[statement.what])
+            case st.Show(what="all" | "parameters"):
+                return tuple(Column(name, VARCHAR) for name in ("Name", "Setting", "Description"))
             case st.Show():
                 return shown(statement.what)
             case ss.FetchCursor():
@@ -501,7 +516,9 @@ class EngineSession:
 
     def _asker(self) -> Asker:
         client = self.client
-        return Asker(client.user, client.database, ("public",), client.process, self._settings.all)
+        home = self.service.engine.store.settings()
+        settings = (*home.items(), *self._settings.all)
+        return Asker(client.user, client.database, ("public",), client.process, settings)
 
 
 def is_system_query(words: Collection[str], text: str) -> bool:

@@ -4,49 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from icestream.server.backend import (
-    VERSION,
-    VERSION_NUMBER,
-    Column,
-    Notice,
-    Outcome,
-    StateError,
-)
-from icestream.server.durations import milliseconds
-from icestream.server.setting_values import FLUSHES, checked, offset_of
+from icestream.catalog.setting_registry import SETTINGS, is_session_setting
+from icestream.catalog.setting_values import milliseconds, offset_of
+from icestream.server.backend import Column, Notice, Outcome, StateError
 from icestream.server.transactions import TransactionBlock, warn_of_level
 from icestream.sql.session_statements import TransactionModes
 from icestream.sql.statements import SetVariable
 from icestream.types import VARCHAR
 
-KNOWN = {
-    "timezone": ("TimeZone", "UTC"),
-    "client_encoding": ("client_encoding", "UTF8"),
-    "application_name": ("application_name", ""),
-    "datestyle": ("DateStyle", "ISO, MDY"),
-    "extra_float_digits": ("extra_float_digits", "1"),
-    "search_path": ("search_path", "public"),
-    "standard_conforming_strings": ("standard_conforming_strings", "on"),
-    "statement_timeout": ("statement_timeout", "0"),
-    "transaction_isolation": ("transaction_isolation", "read committed"),
-    "server_version": ("server_version", VERSION),
-    "server_version_num": ("server_version_num", VERSION_NUMBER),
-    "default_transaction_isolation": ("default_transaction_isolation", "read committed"),
-    "default_transaction_read_only": ("default_transaction_read_only", "off"),
-    "transaction_read_only": ("transaction_read_only", "off"),
-    "idle_in_transaction_session_timeout": ("idle_in_transaction_session_timeout", "0"),
-    "is_superuser": ("is_superuser", "on"),
-    "max_identifier_length": ("max_identifier_length", "63"),
-    "rw_implicit_flush": ("rw_implicit_flush", "false"),
-    "implicit_flush": ("implicit_flush", "false"),
-}
-"""Settings of a session, by name: as it is spelt, and what it is."""
 LEVEL_SETTINGS = ("transaction_isolation", "default_transaction_isolation")
-NEVER_SET = ("role", "session_authorization")
-"""What RESET takes although there is nothing to set."""
-TOLD = (
-    "timezone", "client_encoding", "application_name", "datestyle", "default_transaction_read_only",
-)  # fmt: skip
+FLUSHES = ("rw_implicit_flush", "implicit_flush")
+"""Settings by which each change waits until it is visible."""
+RESETTABLE = ("all", "role", "session_authorization")
+"""What RESET takes besides the settings of a session."""
 
 Saved = tuple[dict[str, str], dict[str, str]]
 """Settings of the session, and those of its transaction."""
@@ -61,7 +31,7 @@ class Settings:
         self._local: dict[str, str] = {}
         """Those of SET LOCAL, until the transaction ends."""
         for name, value in given.items():
-            if name.lower() in KNOWN:
+            if is_session_setting(name.lower()):
                 self.take(name, value)
         self._first = dict(self._set)
         """Those of the start-up, which RESET restores."""
@@ -69,11 +39,14 @@ class Settings:
     def __getitem__(self, name: str) -> str:
         if name == "transaction_read_only" and self._block is not None:
             return "on" if self._block.read_only else "off"
-        return self._local.get(name, self._set.get(name, KNOWN[name][1]))
+        return self._local.get(name, self._set.get(name, SETTINGS[name].default))
 
     def take(self, name: str, value: str) -> None:
         """Set one."""
-        self._keep(name.lower(), checked(name.lower(), value))
+        spec = SETTINGS.get(name.lower())
+        if spec is None:
+            raise StateError("42704", f'unrecognized configuration parameter "{name}"')
+        self._keep(spec.key, spec.read(value))
 
     def _keep(self, name: str, value: str, local: bool = False) -> None:
         if name == "transaction_read_only":
@@ -107,7 +80,7 @@ class Settings:
     @property
     def told(self) -> Mapping[str, str]:
         """Those that a client is told without asking."""
-        return {KNOWN[name][0]: self[name] for name in TOLD}
+        return {spec.name: self[spec.key] for spec in SETTINGS.values() if spec.is_reported}
 
     @property
     def flushes(self) -> bool:
@@ -122,7 +95,8 @@ class Settings:
     @property
     def all(self) -> tuple[tuple[str, str], ...]:
         """Every one, as it is spelt."""
-        return tuple((KNOWN[name][0], self[name]) for name in KNOWN)
+        own = (spec for spec in SETTINGS.values() if spec.scope == "session")
+        return tuple((spec.name, self[spec.key]) for spec in own)
 
     def show(self, name: str) -> Outcome:
         """SHOW name"""
@@ -132,11 +106,11 @@ class Settings:
         """SET [LOCAL] name TO value"""
         name, value = statement.name, statement.value
         if value is None:
-            value = self._first.get(name, KNOWN[name][1])
+            value = self._first.get(name, SETTINGS[name].default)
         elif statement.is_interval:
             value = offset_of(value)
         else:
-            value = checked(name, value)
+            value = SETTINGS[name].read(value)
         level = (statement.value or "").lower() if name in LEVEL_SETTINGS else None
         if statement.local and not in_transaction:
             text = "SET LOCAL can only be used in transaction blocks"
@@ -152,9 +126,9 @@ class Settings:
 
     def reset(self, name: str) -> Outcome:
         """RESET name"""
-        if name not in (*KNOWN, "all", *NEVER_SET):
+        if name not in RESETTABLE and not is_session_setting(name):
             raise StateError("42704", f'unrecognized configuration parameter "{name}"')
-        for each in KNOWN if name == "all" else (name,):
+        for each in SETTINGS if name == "all" else (name,):
             self._local.pop(each, None)
             self._set.pop(each, None)
             if each in self._first:
@@ -162,11 +136,6 @@ class Settings:
         return Outcome("RESET")
 
 
-def is_session_setting(name: str) -> bool:
-    """Whether a setting belongs to the session."""
-    return name in KNOWN
-
-
 def shown(name: str) -> tuple[Column, ...]:
     """The columns of SHOW name."""
-    return (Column(KNOWN[name][0], VARCHAR),)
+    return (Column(SETTINGS[name].name, VARCHAR),)

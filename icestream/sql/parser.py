@@ -106,6 +106,12 @@ def _create(cursor: Cursor) -> Statement:
     return _CREATE_RULES[kind](cursor)
 
 
+def _alter(cursor: Cursor) -> Statement:
+    if cursor.at("ALTER", "SYSTEM"):
+        return session.alter_system(cursor)
+    return alter.alter(cursor)
+
+
 def _explain(cursor: Cursor) -> Explain:
     """EXPLAIN [ANALYZE] [VERBOSE] [(option [value], …)] statement"""
     place, options = cursor.place(cursor.expect("EXPLAIN")), []
@@ -144,7 +150,7 @@ _CREATE_NOT_YET = (
 
 _RULES: dict[str, Rule] = {
     "CREATE": _create,
-    "ALTER": alter.alter,
+    "ALTER": _alter,
     "DROP": alter.drop,
     "SHOW": show.show,
     "DESCRIBE": show.describe,

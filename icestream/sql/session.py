@@ -176,6 +176,22 @@ def set_setting(cursor: Cursor) -> SetVariable | SetTransaction | SetSessionChar
     return SetVariable(cursor.start, cursor.text, name, value, local, interval)
 
 
+def alter_system(cursor: Cursor) -> SetVariable:
+    """ALTER SYSTEM SET name = | TO value | DEFAULT | ALTER SYSTEM RESET name"""
+    cursor.expect("ALTER", "SYSTEM")
+    value: str | None = None
+    if cursor.accept("RESET"):
+        name = setting_name(cursor, "the name of a setting")
+    else:
+        cursor.expect("SET")
+        name = setting_name(cursor, "the name of a setting")
+        if not cursor.accept("="):
+            cursor.expect("TO")
+        value = None if cursor.accept("DEFAULT") else setting_values(cursor)
+    cursor.finish()
+    return SetVariable(cursor.start, cursor.text, name, value, system=True)
+
+
 def _skip_interval_unit(cursor: Cursor) -> None:
     """HOUR TO MINUTE, which changes nothing of a time."""
     if cursor.peek().upper in UNITS:

@@ -343,6 +343,8 @@ class SetVariable(Statement):
     local: bool = False
     is_interval: bool = False
     """SET TIME ZONE INTERVAL 'value'"""
+    system: bool = False
+    """ALTER SYSTEM SET: for everybody"""
 
 
 @dataclass(frozen=True)
