@@ -32,7 +32,7 @@ def change(home: Fixture, text: str) -> str | None:
     assert isinstance(statement, st.Alter)
     done = alter(statement, home.catalog)
     if done.catalog is not None:
-        home.catalog.become(done.catalog, 1)
+        home.catalog.become(done.catalog)
     return done.notice
 
 
@@ -188,7 +188,7 @@ def test_a_view_that_is_replaced_sees_what_there_is_then(home: Fixture) -> None:
     change(home, "ALTER TABLE old ADD COLUMN more INT")
     for query in ("SELECT id, more FROM old", "SELECT * FROM old"):
         (statement,) = parse(f"CREATE VIEW v AS {query}", "x.sql", home.env)
-        home.catalog.become(redefined(home.catalog.examine(statement), home.catalog), 1)
+        home.catalog.become(redefined(home.catalog.examine(statement), home.catalog))
         home = home.again()
     change(home, "ALTER TABLE old ADD COLUMN later INT")
     columns = [c.name for c in home.again().catalog.objects["v"].columns]

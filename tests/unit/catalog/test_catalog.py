@@ -39,7 +39,7 @@ class Fixture:
             change = self.catalog.examine(statement)
             assert not change.exists
             self.catalog.learn(change)
-            self.catalog.keep([change.object.name], 1)
+            self.catalog.keep([change.object.name])
 
     def again(self) -> Fixture:
         return Fixture(self.home.root, self.env)
@@ -112,7 +112,7 @@ def test_secrets_are_in_no_file_but_their_own(home: Fixture) -> None:
 def test_dropping_follows_dependents(home: Fixture) -> None:
     home.create(SOURCE, SINK)
     assert [o.name for o in home.catalog.dependents(home.catalog.objects["s"])] == ["k"]
-    home.catalog.drop(["s", "k"], 1)
+    home.catalog.drop(["s", "k"])
     assert not list(home.again().catalog)
 
 
@@ -131,7 +131,7 @@ def test_a_plain_view_is_needed_by_what_reads_it(home: Fixture) -> None:
 
 def test_ids_are_never_used_twice(home: Fixture) -> None:
     home.create(SOURCE)
-    home.catalog.drop(["s"], 1)
+    home.catalog.drop(["s"])
     home.again().create(SOURCE)
     assert [o.key for o in home.again().catalog] == ["s#2"]
 
@@ -220,7 +220,7 @@ def test_an_unset_variable_breaks_one_object_and_what_stands_on_it(home: Fixture
     ):
         with pytest.raises(ConfigError, match=r"source s .* variable BROKER is not set"):
             need()
-    catalog.drop(["s", "k", "v"], 1)
+    catalog.drop(["s", "k", "v"])
     assert not home.again().catalog.broken()
 
 

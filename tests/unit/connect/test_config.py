@@ -278,7 +278,7 @@ def test_a_connector_is_an_object_like_all_others(tmp_path: Path) -> None:
     catalog = Catalog(store, ENV)
     change = catalog.examine(statement(json.dumps(document), ENV))
     catalog.learn(change)
-    catalog.keep([change.object.name], 1)
+    catalog.keep([change.object.name])
     assert "hunter2" not in catalog.stored["iceberg-sink"].text
 
     again = Catalog(store, ENV)

@@ -239,7 +239,7 @@ def create(catalog: Catalog, text: str) -> None:
     for statement in parse(text, "x.sql", {}):
         change = catalog.examine(statement)
         catalog.learn(change)
-        catalog.keep([change.object.name], 1)
+        catalog.keep([change.object.name])
 
 
 def opened(root: Path) -> Catalog:
