@@ -94,11 +94,15 @@ _PARALLELISM = (
     "_for_index",
 )
 _SHOWN = {
-    "block_size": "8192", "default_table_access_method": "heap", "default_tablespace": "", "in_hot_standby": "off",
-    "integer_datetimes": "on", "is_superuser": "on", "jit": "off", "lc_collate": "C.UTF-8", "lc_ctype": "C.UTF-8",
-    "lc_messages": "C", "max_identifier_length": "63", "max_index_keys": "32", "role": "none",
+    "block_size": "8192", "in_hot_standby": "off",
+    "integer_datetimes": "on", "is_superuser": "on", "lc_collate": "C.UTF-8", "lc_ctype": "C.UTF-8",
+    "max_identifier_length": "63", "max_index_keys": "32", "role": "none",
     "server_encoding": "UTF8", "server_version": VERSION, "server_version_num": VERSION_NUMBER,
-    "session_authorization": "root", "synchronous_commit": "on", "wal_level": "replica",
+    "session_authorization": "root", "wal_level": "replica",
+}  # fmt: skip
+_CLIENTS = {
+    "client_min_messages": "notice", "default_table_access_method": "heap", "default_tablespace": "", "jit": "off",
+    "lc_messages": "C", "synchronous_commit": "on",
 }  # fmt: skip
 
 _ALL = (
@@ -142,7 +146,7 @@ _ALL = (
     _hint("streaming_over_window_cache_policy", "full"),
     _hint("bypass_cluster_limits", "false", "true_false"),
     _hint("synchronize_seqscans", "false", "true_false"),
-    SettingSpec("client_min_messages", "notice", "ignored", "string", CLIENT),
+    *(SettingSpec(name, default, "ignored", "string", CLIENT) for name, default in _CLIENTS.items()),
     SettingSpec("row_security", "on", "ignored", "boolean", FIXED),
     _held("IntervalStyle", "postgres"),
     _held("bytea_output", "hex"),

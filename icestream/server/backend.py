@@ -37,6 +37,8 @@ class Description:
     columns: tuple[Column, ...] | None = None
     written: tuple[Type | None, ...] = ()
     """For `run`: the types that the values keep in the statement; None is one that its place gives."""
+    plan: object = field(default=None, compare=False)
+    """For `run`: the bound plan of the statement, if the backend holds one."""
 
 
 @dataclass(frozen=True)
@@ -108,7 +110,7 @@ class Session(Protocol):
         self,
         statement: Statement,
         parameters: Sequence[object],
-        types: Sequence[Type | None] = (),
+        description: Description = Description(),
     ) -> Outcome:
         """Run a statement. The values have the types of its description's parameters, and keep those of its `written`."""
 

@@ -18,6 +18,7 @@ from icestream.server import messages as m
 from icestream.server.backend import (
     Client,
     Column,
+    Description,
     Outcome,
     Session,
     StateError,
@@ -173,7 +174,7 @@ class Connection:
             for statement in statements:
                 outcome = self._run(Prepared(self._sql, statement), ())
                 columns = outcome.columns
-                prepared = Prepared(self._sql, statement, columns=columns)
+                prepared = Prepared(self._sql, statement, (), Description(columns=columns))
                 portal = Portal(prepared, (), (TEXT,) * len(columns or ()))
                 try:
                     yield from self._start(portal, outcome)
@@ -202,9 +203,7 @@ class Connection:
         oids = [codec(type).oid for type in found.parameters]
         for at, declared in enumerate(message.types[: len(oids)]):
             oids[at] = oids[at] if declared in _OPEN else declared
-        self._statements[message.name] = Prepared(
-            self._sql, statements[0], tuple(oids), found.written, found.columns
-        )
+        self._statements[message.name] = Prepared(self._sql, statements[0], tuple(oids), found)
         return m.PARSE_COMPLETE
 
     def _bind(self, message: m.Bind) -> bytes:
@@ -271,7 +270,7 @@ class Connection:
 
     def _run(self, prepared: Prepared, values: Sequence[object]) -> Outcome:
         self._check()
-        outcome = self._session.run(prepared.statement, values, prepared.types)
+        outcome = self._session.run(prepared.statement, values, prepared.description)
         if outcome.forgets == "":
             self._statements.clear()
         elif outcome.forgets is not None and not self._statements.pop(outcome.forgets, None):

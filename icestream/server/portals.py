@@ -9,10 +9,9 @@ from datetime import tzinfo
 from typing import Any
 
 from icestream.server import messages
-from icestream.server.backend import Column, Outcome, StateError, Statement
+from icestream.server.backend import Column, Description, Outcome, StateError, Statement
 from icestream.server.scalars import BINARY, TEXT
 from icestream.server.values import codec
-from icestream.types import Type
 
 _LOG = logging.getLogger(__name__)
 
@@ -28,9 +27,12 @@ class Prepared:
     statement: Statement | None
     parameters: tuple[int, ...] = ()
     """The OIDs of its parameters."""
-    types: tuple[Type | None, ...] = ()
-    """See `Description.written`."""
-    columns: tuple[Column, ...] | None = None
+    description: Description = field(default_factory=Description)
+
+    @property
+    def columns(self) -> tuple[Column, ...] | None:
+        """The columns that the client was told."""
+        return self.description.columns
 
 
 @dataclass

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import operator
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
@@ -14,11 +15,14 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
 from icestream import interrupts
+from icestream.catalog.catalog import Catalog
+from icestream.catalog.objects import Object
 from icestream.catalog.setting_registry import SETTINGS, is_session_setting
 from icestream.engine import CREATE
 from icestream.interrupts import Interrupt, StatementCancelledError
 from icestream.lake.jvm import java_message
 from icestream.plan.linear import relations_read
+from icestream.plan.logical import Node
 from icestream.plan.query import bind_query
 from icestream.runtime.query import frame_of
 from icestream.runtime.spark_jobs import cancellable
@@ -83,6 +87,19 @@ WAITING = (
     ss.ResetSetting,
 )  # fmt: skip
 """Those that may take long."""
+
+
+@dataclass(frozen=True)
+class HeldPlan:
+    """The bound plan of a prepared query without parameters, and the objects that the catalog had then."""
+
+    node: Node
+    objects: tuple[Object, ...]
+
+    def is_valid(self, catalog: Catalog) -> bool:
+        """Whether the catalog still has the same objects: each change makes new ones."""
+        now = tuple(catalog.objects.values())
+        return len(now) == len(self.objects) and all(map(operator.is_, now, self.objects))
 
 
 class EngineSession:
@@ -173,7 +190,7 @@ class EngineSession:
         kept = settled(given, first.parameters)
         written = tuple(None if at in cells else type for at, type in enumerate(kept))
         if list(written) == given:
-            return Description(asked, first.columns, written)
+            return Description(asked, first.columns, written, first.plan)
         # What is told of the columns holds for the statement with the types that were found.
         return Description(asked, self._described(statement, written).columns, written)
 
@@ -210,15 +227,18 @@ class EngineSession:
             return Description(types, described.columns(marked, catalog))
         if not isinstance(marked, st.Select):
             return Description(tuple(type or VARCHAR for type in given), self._told(marked))
+        objects = tuple(catalog.objects.values())
         node = bind_query(marked.query, catalog.names().relation)
         asked = types_of(statement, given, node)
-        return Description(asked, tuple(Column(c.name, c.type) for c in node.columns))
+        plan = None if asked else HeldPlan(node, objects)
+        columns = tuple(Column(c.name, c.type) for c in node.columns)
+        return Description(asked, columns, plan=plan)
 
     def run(
         self,
         statement: st.Statement,
         parameters: Sequence[object],
-        types: Sequence[Type | None] = (),
+        description: Description = Description(),
     ) -> Outcome:
         """See `Session.run`."""
         self._block.check(statement)
@@ -227,7 +247,7 @@ class EngineSession:
                 self._activity.start(statement.text, Interrupt())
                 return self._own(statement)
             outcome = self._interruptible(
-                statement.text, lambda: self._run(statement, parameters, types), close_rows
+                statement.text, lambda: self._run(statement, parameters, description), close_rows
             )
             if warnings := self._show_writes(statement.text):
                 outcome = replace(outcome, notices=(*outcome.notices, *warnings))
@@ -314,17 +334,17 @@ class EngineSession:
         self,
         statement: st.Statement,
         parameters: Sequence[object] = (),
-        types: Sequence[Type | None] = (),
+        description: Description = Description(),
     ) -> Outcome:
         if query := _system_query(statement):
-            return self._ask_system(query, parameters, types)
+            return self._ask_system(query, parameters, description.written)
         if self._is_own(statement):
             return self._own(statement)
         if isinstance(statement, ss.CopyTo):
             return replace(self._run(statement.query), copy=statement.options)
-        parsed = fill(statement, parameters, types)
+        parsed = fill(statement, parameters, description.written)
         if isinstance(parsed, st.Select):
-            return self._select(parsed)
+            return self._select(self._bind(parsed, description.plan))
         self._check_access(parsed)
         if isinstance(parsed, answers.Changing):
             changes = self._block.changes
@@ -398,9 +418,15 @@ class EngineSession:
         columns = tuple(Column(c.name, c.type) for c in answer.columns)
         return Outcome("SELECT", columns, answer.rows)
 
-    def _select(self, statement: st.Select) -> Outcome:
+    def _bind(self, statement: st.Select, held: object) -> Node:
+        """The plan of a query: the one that was bound for its description, unless the catalog has changed since."""
+        catalog = self.service.engine.catalog
+        if isinstance(held, HeldPlan) and held.is_valid(catalog):
+            return held.node
+        return bind_query(statement.query, catalog.names().relation)
+
+    def _select(self, node: Node) -> Outcome:
         engine = self.service.engine
-        node = bind_query(statement.query, engine.catalog.names().relation)
         rows: Iterable[Sequence[object]]
         changes = self._block.readable(relations_read(node), engine.catalog)
         own = changes is not None and bool(changes.changes)

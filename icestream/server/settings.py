@@ -44,6 +44,9 @@ class Settings:
     def take(self, name: str, value: str) -> None:
         """Set one."""
         spec = SETTINGS.get(name.lower())
+        if spec is None and "." in name:  # of an extension or of the client itself
+            self._keep(name.lower(), value)
+            return
         if spec is None:
             raise StateError("42704", f'unrecognized configuration parameter "{name}"')
         self._keep(spec.key, spec.read(value))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from icestream.errors import NotSupportedError
+from icestream.errors import NotSupportedError, SqlError
 from icestream.sql.cursor import Cursor
 from icestream.sql.dialect import UNITS
 from icestream.sql.session_statements import (
@@ -331,7 +331,12 @@ def _start(cursor: Cursor) -> SubscriptionStart:
     if not cursor.accept("TIMESTAMPTZ") and cursor.accept("TIMESTAMP"):
         cursor.accept("WITH", "TIME", "ZONE")
     if cursor.peek().kind != "string":
-        cursor.fail("a position", remedy=_POSITION)
+        raise SqlError(
+            f"SINCE {cursor.found()} is no position",
+            place=cursor.place(),
+            remedy=_POSITION,
+            code="42601",
+        )
     return SubscriptionStart("moment", cursor.string("a timestamp"))
 
 

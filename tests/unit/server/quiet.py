@@ -60,7 +60,9 @@ class QuietSession:
             return Description()
         return self.describe_other(statement, parameters)
 
-    def run(self, statement: Any, parameters: Sequence[object], types: object = ()) -> Outcome:
+    def run(
+        self, statement: Any, parameters: Sequence[object], description: object = None
+    ) -> Outcome:
         """See `Session.run`."""
         if isinstance(statement, CopyTo):
             return replace(self.run_other(statement.query, ()), copy=statement.options)

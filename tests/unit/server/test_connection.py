@@ -174,7 +174,7 @@ def test_encodings(script: Script, encoding: str) -> None:
 
 
 def test_another_encoding(script: Script) -> None:
-    with pytest.raises(StateError, match="latin1"):
+    with pytest.raises(SqlError, match="latin1"):
         Connection(script, Client("root", "dev", {"client_encoding": "LATIN1"}))
 
 
