@@ -30,7 +30,7 @@ help:
 	@echo "make check               lint, types and unit tests, in 90 seconds: before each commit"
 	@echo "make test                everything: lint, types, all tests with real servers"
 	@echo "make unit                the tests without a JVM"
-	@echo "make fuzz                random views against DuckDB, without a JVM (N=… histories, SEED=… repeats one)"
+	@echo "make fuzz                random and long tests in their full length, without a JVM (N=… histories, SEED=… repeats one)"
 	@echo "make faults              the fault matrix: every pipeline against every fault; writes docs/fault-matrix.json (FAULTS='--missing', '--part 12', …)"
 	@echo "make crashes             kills at every fault point, one by one; live DDL under load with 5 kills"
 	@echo "make slt                 sqllogictest files against a server (FILE=… files or folders, URL=… another server, DIALECT=postgres)"
@@ -48,7 +48,7 @@ demo: $(INSTALLED) java
 
 # Two lanes side by side: one alone leaves a core idle half of the time.
 test: lint test-setup
-	@{ $(PY) -m pytest tests/unit; unit=$$?; $(PY) -m pytest tests/services tests/recovery; exit $$((unit || $$?)); } \
+	@{ REGRESSIONS=1 $(PY) -m pytest tests/unit; unit=$$?; $(PY) -m pytest tests/services tests/recovery; exit $$((unit || $$?)); } \
 	  >$(VENV)/lane.log 2>&1 & lane=$$!; \
 	$(PY) -m pytest tests/spark; spark=$$?; \
 	wait $$lane; rest=$$?; echo "tests/unit, tests/services, tests/recovery:"; cat $(VENV)/lane.log; exit $$((spark || rest))
@@ -59,8 +59,9 @@ unit: $(TESTABLE)
 	$(PY) -m pytest tests/unit -n 2
 
 fuzz: $(TESTABLE)
-	FRESH_SEEDS=1 N=$(N) $(PY) -m pytest $(addprefix tests/unit/plan/test_,maintain.py clock.py closed.py temporal_views.py) --tb=short
-	FULL_LENGTH=1 $(PY) -m pytest tests/unit/plan/test_complexity.py
+	FULL_LENGTH=1 FRESH_SEEDS=1 N=$(N) $(PY) -m pytest $(addprefix tests/unit/plan/test_,maintain.py clock.py closed.py temporal_views.py) --tb=short
+	FULL_LENGTH=1 $(PY) -m pytest tests/unit/plan/test_complexity.py tests/unit/server/test_service.py
+	FUZZ=15 FRESH_SEEDS=1 $(PY) -m pytest tests/unit/server/test_fuzz.py
 
 faults: test-setup
 	$(PY) -m tests.faults.matrix --keep $(FAULTS); status=$$?; $(PY) docs/generate.py; exit $$status

@@ -2,7 +2,7 @@
 
 A seed is drawn from the committed code and tests: CI of a commit can be repeated exactly, each change of the code tests other
 inputs, and a change of the documents alone repeats what was tested. SEED=… repeats one seed; FRESH_SEEDS=1 (`make fuzz`) draws
-new ones in every run.
+new ones in every run. FULL_LENGTH=1 (`make fuzz`) runs random and long tests in their full length, else a short form of each.
 """
 
 from __future__ import annotations
@@ -14,6 +14,13 @@ import subprocess
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
+
+FULL_LENGTH = bool(os.environ.get("FULL_LENGTH"))
+
+
+def choose_length(short: int, full: int) -> int:
+    """How long a test is: short in `make check`, full in `make fuzz`."""
+    return full if FULL_LENGTH else short
 
 
 @cache
@@ -33,17 +40,22 @@ def draw_seed(name: str) -> int:
     """The seed of one random test, printed so that a failure can be repeated."""
     if "SEED" in os.environ:
         seed = int(os.environ["SEED"])
-    elif os.environ.get("FRESH_SEEDS") or not _code_version():
-        seed = random.SystemRandom().randrange(2**32)
     else:
-        seed = int.from_bytes(hashlib.sha256(f"{_code_version()} {name}".encode()).digest()[:4])
+        version = _code_version()
+        if os.environ.get("FRESH_SEEDS") or not version:
+            # in the environment, so that parallel workers draw the same seeds
+            version = os.environ.setdefault(
+                "FRESH_SEED", str(random.SystemRandom().randrange(2**32))
+            )
+        seed = int.from_bytes(hashlib.sha256(f"{version} {name}".encode()).digest()[:4])
     print(f"{name}: SEED={seed}")
     return seed
 
 
 def draw_seeds(name: str, regressions: Sequence[int] = ()) -> list[int]:
-    """Seeds that failed once, and N new ones (1); SEED asks for one alone."""
+    """N new seeds (1), and in `make test` those that failed once; SEED asks for one alone."""
     first = draw_seed(name)
     if "SEED" in os.environ:
         return [first]
-    return [*regressions, *(first + n for n in range(int(os.environ.get("N", "1"))))]
+    kept = regressions if FULL_LENGTH or os.environ.get("REGRESSIONS") else ()
+    return [*kept, *(first + n for n in range(int(os.environ.get("N", "1"))))]

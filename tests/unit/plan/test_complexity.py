@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 import time
 import tracemalloc
@@ -34,12 +33,17 @@ from icestream.server.service import Service
 from icestream.sql import parse
 from icestream.sql import statements as st
 from tests.maintained import Lake, View
+from tests.seeds import choose_length
 from tests.unit.plan.tables import bind
 
 SECONDS = 20
 """Of the processor, with the rendering. A statement takes a few at most."""
-LONG = 100_000 if os.environ.get("FULL_LENGTH") else 20_000
+LONG = choose_length(2_000, 100_000)
 """Items of long lists. `make fuzz` plans them in their full length."""
+ARMS = choose_length(3_000, 20_000)
+"""Arms of a CASE, and pairs in a list."""
+WIDE = choose_length(500, 2_000)
+"""Columns of a wide table."""
 LIST_SECONDS = 3.0 * LONG / 100_000
 """Of the processor, for a statement with a long list, beyond what sqlglot alone takes to parse it."""
 LIST_RATIO = 4.0
@@ -139,10 +143,10 @@ PLANNED = {
     "a view of 200 left joins": VIEW + joins(200, "LEFT JOIN"),
     "300 times UNION ALL": VIEW + unions(300),
     "300 times UNION": VIEW + unions(300, ""),
-    "IN with 100,000 values": f"SELECT v FROM t WHERE v IN ({','.join(map(str, range(100_000)))})",
+    f"IN with {LONG:,} values": f"SELECT v FROM t WHERE v IN ({numbers(LONG)})",
     f"a view of IN with {LONG:,} values": f"{VIEW} SELECT v FROM t WHERE v IN ({numbers(LONG)})",
     f"IN with {LONG:,} strings": f"SELECT v FROM t WHERE b IN ({strings(LONG)})",
-    "a view of IN with 100,000 strings": f"{VIEW} SELECT v FROM t WHERE b IN ({strings(100_000)})",
+    f"a view of IN with {LONG:,} strings": f"{VIEW} SELECT v FROM t WHERE b IN ({strings(LONG)})",
     f"IN with {LONG:,} negative values": f"SELECT v FROM t WHERE v NOT IN ({negatives(LONG)})",
     f"IN with {LONG:,} dates": f"SELECT v FROM t WHERE DATE '2024-01-01' + v IN ({dates(LONG)})",
     f"IN with {LONG:,} timestamps": f"SELECT v FROM t WHERE now()::timestamp IN ({timestamps(LONG)})",
@@ -152,12 +156,12 @@ PLANNED = {
     "IN with 300 rows": f"SELECT v FROM t WHERE (v, b) IN ({rows(300)})",
     f"an array of {LONG:,} values": f"SELECT v = ANY (ARRAY[{numbers(LONG)}]) AS x FROM t",
     f"VALUES with {LONG:,} rows": f"{VIEW} SELECT * FROM (VALUES {rows(LONG)}) AS q (x, y)",
-    "a CASE of 20,000 arms": "SELECT CASE v "
-    + " ".join(f"WHEN {i} THEN {i}" for i in range(20_000))
+    f"a CASE of {ARMS:,} arms": "SELECT CASE v "
+    + " ".join(f"WHEN {i} THEN {i}" for i in range(ARMS))
     + " END AS x FROM t",
     "a rollup of 100 expressions": VIEW + "SELECT count(*) AS n" + rollup(100),
-    "2,000 columns": f"CREATE TABLE w ({', '.join(f'c{i} INT' for i in range(2000))}); "
-    f"{VIEW} SELECT {', '.join(f'sum(c{i}) AS s{i}' for i in range(2000))} FROM w; SELECT * FROM w",
+    f"{WIDE:,} columns": f"CREATE TABLE w ({', '.join(f'c{i} INT' for i in range(WIDE))}); "
+    f"{VIEW} SELECT {', '.join(f'sum(c{i}) AS s{i}' for i in range(WIDE))} FROM w; SELECT * FROM w",
     "a filter over doubled expressions": VIEW
     + in_itself(30, lambda q: f"SELECT x + x AS x FROM ({q}) AS q WHERE x > 1"),
     "6 subqueries": VIEW
@@ -174,7 +178,7 @@ REFUSED = {
     "500 queries": in_itself(500, lambda q: f"SELECT * FROM ({q}) AS q"),
     "5,000 additions": "SELECT " + "+".join(["v"] * 5000) + " FROM t",
     "5,000 conditions": "SELECT v FROM t WHERE " + " AND ".join(f"v <> {i}" for i in range(5000)),
-    "IN with 20,000 rows": f"SELECT v FROM t WHERE (v, b) IN ({rows(20_000)})",
+    f"IN with {ARMS:,} rows": f"SELECT v FROM t WHERE (v, b) IN ({rows(ARMS)})",
     "a cube of 16 columns": "SELECT count(*) FROM t GROUP BY CUBE ("
     + ", ".join(f"v + {i}" for i in range(16))
     + ")",
@@ -291,7 +295,7 @@ def test_the_time_of_lists_is_linear(engine: Engine, items: Callable[[int], str]
         )
         return f"SELECT v FROM t WHERE {left} IN ({items(n)})"
 
-    short, long = query(5_000), query(20_000)
+    short, long = query(LONG // 4), query(LONG)
     bind_statement(engine, short)  # fills caches
     check_time(
         lambda: bind_statement(engine, long),

@@ -27,6 +27,7 @@ from icestream.plan.stages import Known, Rows
 from icestream.sql import parse
 from tests.duck import bag
 from tests.maintained import Lake, View
+from tests.seeds import choose_length
 from tests.unit.plan.tables import bind
 
 SECONDS = 2.0
@@ -162,7 +163,7 @@ def test_large_views_hold_what_their_queries_give(name: str) -> None:
         lake.create(table, [OutColumn(*column) for column in COLUMNS])
         lake.name(table, ("v", "a"))
     view = View(lake, bind(SHAPES[name], RELATIONS), FACTS, "m")
-    for _ in range(5):
+    for _ in range(choose_length(2, 5)):
         for table in TABLES:
             if r.random() < 0.7:
                 held = lake.run(f"SELECT v, a FROM {lake.table(table)}").fetchall()
