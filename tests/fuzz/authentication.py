@@ -13,26 +13,19 @@ import ssl
 import struct
 import tempfile
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 
 from icestream.errors import IcestreamError
 from icestream.server import messages
-from icestream.server.auth import MECHANISM, Access, ScramKeys
+from icestream.server.auth import MECHANISM, Access, derive_keys
 from tests.fuzz.mutations import Mutator
 from tests.fuzz.served import check_error
 from tests.services import certificates
 from tests.unit.server import frames
 
-
-def derive_weak_keys(password: str) -> ScramKeys:
-    """Keys of one iteration, so that many exchanges are quick."""
-    salted = hashlib.pbkdf2_hmac("sha256", password.encode(), b"salt", 1)
-    stored = hashlib.sha256(hmac.digest(salted, b"Client Key", "sha256")).digest()
-    return b"salt", stored, hmac.digest(salted, b"Server Key", "sha256"), 1
-
-
 PASSWORD = "pencil"
-ACCESS = Access({"root": derive_weak_keys(PASSWORD)})
+ACCESS = Access({"root": derive_keys(PASSWORD)})
 FIRST = b"n,,n=,r=rOprNGfwEbeRWgbNEkqO"
 FIRSTS = (
     FIRST, b"y,,n=root,r=a", b"p=tls-server-end-point,,n=,r=a", b"n,a=root,n=,r=a", b"n,,n=,r=a,x=1", b"n,,m=1,n=,r=a", b"",
@@ -51,12 +44,16 @@ def tls_context() -> ssl.SSLContext:
     return context
 
 
+@cache
+def salt_password(password: str, salt: bytes, iterations: int) -> bytes:
+    """The slow part of an answer, once for each user."""
+    return hashlib.pbkdf2_hmac("sha256", password.encode(), salt, iterations)
+
+
 def answer_challenge(first: bytes, challenge: bytes, password: str) -> bytes:
     """A client's last message."""
     parts = dict(p.split(b"=", 1) for p in challenge.split(b","))
-    salted = hashlib.pbkdf2_hmac(
-        "sha256", password.encode(), base64.b64decode(parts[b"s"]), int(parts[b"i"])
-    )
+    salted = salt_password(password, base64.b64decode(parts[b"s"]), int(parts[b"i"]))
     key = hmac.digest(salted, b"Client Key", "sha256")
     header, bare = first[:3], first[3:]
     open = b"c=" + base64.b64encode(header) + b",r=" + parts[b"r"]

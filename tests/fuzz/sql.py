@@ -19,6 +19,7 @@ from icestream.server.backend import Client
 from icestream.server.service import Service
 from icestream.sql import parse
 from icestream.sql import statements as st
+from icestream.sql.session_statements import SystemQuery
 from tests.fuzz.command import main
 from tests.fuzz.served import Watch, check_error, open_service
 from tests.unit.server.relations.cases import cases
@@ -225,10 +226,11 @@ class SqlFuzzer:
             return
         for request in requests:
             try:
-                self.session.describe(request, [])
-                self.plan(request.text)
-                if request.kind == "system":
-                    list(self.session.run(request, []).rows or ())
+                description = self.session.describe(request, [])
+                if isinstance(request, SystemQuery):
+                    list(self.session.run(request, [], description).rows or ())
+                else:
+                    self.plan(request.text)
             except Exception as error:
                 check_error(error, repr(text))
             self.session.finish()

@@ -12,6 +12,7 @@ import pytest
 
 from icestream.config import Home
 from icestream.engine import Engine
+from icestream.engine.home_writes import HomeWrites
 from icestream.errors import SqlError
 from icestream.plan import query as plan_query
 from icestream.runtime.dml import LOST, Changing
@@ -82,13 +83,13 @@ def test_a_prepared_update_is_parsed_once(
         wanted = [c for c in node.columns if not c.name.startswith(LOST)]
         return pa.schema([(c.name, arrow_type(c.type)) for c in wanted]).empty_table()
 
-    def change(self: Engine, statement: Any, transaction: object) -> Any:
+    def change(self: HomeWrites, statement: Any, transaction: object) -> Any:
         spark: Any = None
         log: Any = None
-        return Changing(self.catalog, spark, log, Transaction(), lambda k: None).run(statement)
+        return Changing(engine.catalog, spark, log, Transaction(), lambda k: None).run(statement)
 
     monkeypatch.setattr(Changing, "_rows", no_rows)
-    monkeypatch.setattr(Engine, "_change", change)
+    monkeypatch.setattr(HomeWrites, "change", change)
     connection = connect(engine)
     answer(connection, m.Parse("s", UPDATE, ()))
     for value in (b"1", b"2", b"3"):
