@@ -137,7 +137,11 @@ class EngineSession:
     def parse(self, sql: str) -> Sequence[st.Statement]:
         """See `Session.parse`."""
         if len(sql) <= SHORT:
-            return self._parse(sql)
+            try:
+                return self._parse(sql)
+            except Exception:
+                self._activity.start(sql, Interrupt())  # pg_stat_activity shows it as the last one
+                raise
         with self._failing():
             return self._interruptible(sql, lambda: self._parse(sql))
 
