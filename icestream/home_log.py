@@ -158,9 +158,10 @@ class LogGate(logging.Handler):
         logger.propagate = False  # the gate passes records on
         return gate
 
-    def createLock(self) -> None:
+    def handle(self, record: logging.LogRecord) -> bool:
         """Without a lock: the text of a Java exception is asked of the JVM, and nobody else should wait for that."""
-        self.lock = None
+        self.emit(record)
+        return True
 
     def add(self, file: HomeLogFile) -> None:
         """Write records to this file too."""
@@ -185,9 +186,8 @@ class LogGate(logging.Handler):
         """Mask a record, write it, pass it on."""
         try:
             mask_record(record)
-        except (
-            Exception
-        ):  # a wrong format string, above all; a record that is not masked is not shown
+        except Exception:
+            # A wrong format string, above all. A record that is not masked is not shown.
             record.msg, record.args = f"a message could not be formatted: {record.msg}", None
             record.exc_info = record.exc_text = record.stack_info = None
         for file in self._files:

@@ -70,6 +70,13 @@ class Engine:
             try_telling(lambda: tell(mask_secrets(text)))
 
         self.notice = notice
+        try:
+            self._make_parts()
+        except BaseException:
+            self._log.close()
+            raise
+
+    def _make_parts(self) -> None:
         self.resources = resources = HomeResources(
             self.home,
             self.settings,

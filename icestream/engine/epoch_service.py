@@ -14,13 +14,12 @@ from icestream.errors import FencedError
 from icestream.home_log import log_failure
 from icestream.observe import status as observe
 from icestream.observe.report import EpochReport
+from icestream.runtime.writes import PAUSED
 
 if TYPE_CHECKING:
     from icestream.runtime.pipeline import Pipeline
 
 _LOG = logging.getLogger(__name__)
-
-PAUSED = "the pipeline is paused: nothing is taken in before RESUME"
 
 
 class EpochService:

@@ -78,7 +78,7 @@ class HomeQueries:
             if all(sources.get(k, {}).get("entry", 0) >= n for k, n in written.items()):
                 return
             if running(resources.home) is None:
-                assert resources.pipeline is not None
+                resources.open_pipeline()
                 return
             if resources.store.paused:
                 resources.notice(

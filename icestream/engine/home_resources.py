@@ -124,11 +124,15 @@ class HomeResources:
     @property
     def pipeline(self) -> Pipeline:
         """The pipeline, opened (and recovered) at first use with the objects that the store knows."""
+        return self.open_pipeline()
+
+    def open_pipeline(self) -> Pipeline:
+        """Open the pipeline, if it is not open."""
         if self.opened is None:
-            self.opened = self._open_pipeline()
+            self.opened = self._start_pipeline()
         return self.opened
 
-    def _open_pipeline(self) -> Pipeline:
+    def _start_pipeline(self) -> Pipeline:
         self.catalog.check_whole()
         self.catalog.check_access()
         from icestream.lake.catalogs import Lake, check_embedded
@@ -163,7 +167,7 @@ class HomeResources:
     def open(self) -> None:
         """Start what epochs need: the lock, the session, the pipeline (recovering it)."""
         try:
-            assert self.pipeline is not None
+            self.open_pipeline()
         except Exception:
             if self.session is not None:
                 from icestream.lake.jvm import check_jvm

@@ -3,7 +3,7 @@
     from icestream.functions import Scope, bind, render
 
     scope = Scope.of({"a": types.INTEGER, "s": types.VARCHAR})
-    expr = bind(sqlglot.parse_one("a + 1", dialect="risingwave"), scope, query.place_of)
+    expr = bind(sqlglot.parse_one("a + 1", dialect=Dialect), scope, query.place_of)
     expr.type            # integer
     render(expr)         # try_add(`a`, 1)
 

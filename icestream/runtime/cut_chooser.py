@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from icestream.catalog.graph import StageTask, Task
@@ -49,8 +49,8 @@ class CutChooser:
         self._pace: dict[str, Pace] = {}
         self._committed: dict[str, float] = {}
         """When each object last took part."""
-        self.awaited: frozenset[str] = frozenset()
-        """Sources whose answers FLUSH waits for. Other epochs leave them to it."""
+        self._awaited: dict[object, frozenset[str]] = {}
+        """Sources whose answers each FLUSH waits for. Epochs leave them to it."""
         self._ticked_at: float | None = None
 
     def choose(self, goal: Mapping[str, Offset] | None, force: bool) -> Cut | None:
@@ -108,6 +108,13 @@ class CutChooser:
         moves = ticks and isinstance(task, StageTask) and task.stage.moving
         return moves or not task.has_begun(record)
 
+    def leave_to(self, waiter: object, sources: Collection[str]) -> None:
+        """Let a statement wait for the answers of these sources: epochs do not ask them until it is done."""
+        if sources:
+            self._awaited[waiter] = frozenset(sources)
+        else:
+            self._awaited.pop(waiter, None)
+
     def look_at_clock(self) -> None:
         """Let views that depend on now() take part in the next epoch."""
         self._ticked_at = None
@@ -125,7 +132,8 @@ class CutChooser:
         limited = False
         feeds, sources = self.open.feeds, self.state.record.sources
         if goal is None:
-            asked = {k: f.source for k, f in feeds.items() if not f.held and k not in self.awaited}
+            awaited = frozenset[str]().union(*list(self._awaited.values()))
+            asked = {k: f.source for k, f in feeds.items() if not f.held and k not in awaited}
             goal = self.health.sources.poll(asked, sources)
         else:  # sources without a goal stay where they are
             failed = self.health.sources

@@ -20,6 +20,7 @@ from icestream.runtime.health import PipelineHealth
 from icestream.runtime.open_objects import OpenObjects
 from icestream.runtime.pipeline_loop import ONCE_ATTEMPTS
 from icestream.runtime.pipeline_state import PipelineState
+from icestream.runtime.writes import PAUSED
 
 _LOG = logging.getLogger(__name__)
 
@@ -45,7 +46,7 @@ class EpochSteps(Protocol):
 
 
 class StatementEpochs:
-    """Runs epochs for statements. Not called while paused."""
+    """Runs epochs for statements."""
 
     def __init__(
         self,
@@ -65,7 +66,7 @@ class StatementEpochs:
 
     def reach(self, entries: Mapping[str, int], report: Callable[[EpochReport], None]) -> None:
         """Run epochs until these entries of the log of statements are in. Other sources stay where they are, so that
-        nobody waits for their backlog. Called in turn."""
+        nobody waits for their backlog. Called in turn, and not while paused."""
         newest = self.state.lake.dml.newest(self.open.feeds)
         goal: dict[str, Offset] = {k: {"entry": n} for k, n in {**newest, **entries}.items()}
 
@@ -94,9 +95,12 @@ class StatementEpochs:
         """Take in all statements, and of each source what one epoch takes. Nobody waits for a backlog, for a rate limit
         or for a source that does not answer; they are named. Waits for answers out of turn."""
         until = time.monotonic() + FLUSH_PATIENCE
+        waiter = object()
         try:
             while True:
                 with turn:
+                    if self.state.paused:
+                        return self.notice(PAUSED)
                     self.state.lake.dml.bound()
                     sources = {k: f.source for k, f in self.open.feeds.items() if not f.held}
                     known = self.state.record.sources
@@ -104,10 +108,10 @@ class StatementEpochs:
                     silent = sources.keys() - ends.keys() - self.health.sources.keys()
                     if not silent or time.monotonic() >= until:
                         return self._take_in(self._flush_goal(sources, ends), report)
-                    self.chooser.awaited = frozenset(silent)
+                    self.chooser.leave_to(waiter, silent)
                 self.health.sources.await_answers(silent, until)
         finally:
-            self.chooser.awaited = frozenset()
+            self.chooser.leave_to(waiter, ())
 
     def _take_in(self, goal: dict[str, Offset], report: Callable[[EpochReport], None]) -> None:
         """Run epochs until the goal is reached."""

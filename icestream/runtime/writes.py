@@ -19,6 +19,8 @@ from icestream.runtime.turns import Turns
 if TYPE_CHECKING:
     from icestream.runtime.pipeline import Pipeline
 
+PAUSED = "the pipeline is paused: nothing is taken in before RESUME"
+
 
 class Host(Protocol):
     """The engine, as writes see it."""

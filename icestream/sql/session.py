@@ -224,11 +224,11 @@ def special_name(cursor: Cursor) -> str | None:
 
 
 def setting_name(cursor: Cursor, what: str) -> str:
-    """name[.name …]"""
+    """name[.name …]; in lower case, also if it is quoted, as in PostgreSQL"""
     parts = [cursor.identifier(what)]
     while cursor.accept("."):
         parts.append(cursor.identifier(what))
-    return ".".join(parts)
+    return ".".join(parts).lower()
 
 
 def setting_values(cursor: Cursor) -> str:

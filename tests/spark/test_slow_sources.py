@@ -17,14 +17,14 @@ from pyspark.sql import SparkSession
 from icestream.config import EngineSettings, Home
 from icestream.connectors.files import FileSource
 from icestream.engine import Engine
-from icestream.lake.stamp import Offset
+from icestream.lake.position import Offset
 from tests.serving import Served, await_condition, serve
 from tests.spark_session import spark
 
 __all__ = ["spark"]
 pytestmark = pytest.mark.spark
 
-LIMIT = 8.0
+LIMIT = 30.0
 """Seconds that a statement may take on a loaded machine. It waits for an epoch that runs, and runs one itself."""
 FILES = 400
 """One record each, one record a second."""
@@ -102,12 +102,12 @@ def test_flush_waits_for_a_silent_source_out_of_turn(
 
     def answer(self: FileSource, since: Offset) -> Offset:
         if silent.is_set():
-            free.wait(60)
+            free.wait(180)
         return latest(self, since)
 
     monkeypatch.setattr(FileSource, "latest", answer)
-    monkeypatch.setattr("icestream.runtime.pipeline.FLUSH_PATIENCE", 30.0)
-    monkeypatch.setattr("icestream.runtime.source_monitor.SLOW", 60.0)
+    monkeypatch.setattr("icestream.runtime.statement_epochs.FLUSH_PATIENCE", 150.0)
+    monkeypatch.setattr("icestream.runtime.source_monitor.SLOW", 180.0)
     with (
         serving_files(tmp_path, spark) as (served, client),
         served.connect() as other,

@@ -14,7 +14,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from icestream.lake.catalogs import OWNER, Lake
-from icestream.runtime import pipeline
+from icestream.runtime import cut_chooser
 from tests.duck import bag
 from tests.engine import lake, lake_table
 from tests.feeds import Event, Feed, Row, Running
@@ -43,7 +43,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     found = Clock()
-    monkeypatch.setattr(pipeline, "time", found)
+    monkeypatch.setattr(cut_chooser, "time", found)
     return found
 
 

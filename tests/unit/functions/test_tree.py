@@ -20,6 +20,7 @@ from icestream.functions.expressions import (
     is_set_returning,
 )
 from icestream.functions.registry import REGISTRY
+from icestream.sql.dialect import Dialect
 from tests.unit.functions.support import bound, rendered
 
 
@@ -99,7 +100,7 @@ def test_monotone_functions_are_marked() -> None:
 def test_subqueries_go_to_the_hook() -> None:
     import sqlglot
 
-    tree = sqlglot.parse_one("i > (SELECT 1)", dialect="risingwave")
+    tree = sqlglot.parse_one("i > (SELECT 1)", dialect=Dialect)
     expr = bind(
         tree, Scope.of({"i": t.INTEGER}), lambda n: None, subquery=lambda n: Literal(t.INTEGER, 1)
     )
